@@ -49,8 +49,8 @@ if(CMAKE_CUDA_COMPILER)
   file(GLOB_RECURSE tightdp_cuda_sources CONFIGURE_DEPENDS cpp/src/*.cu)
   # Rows are clipped, and get noise, with the same roundings as on the CPU, and two cells see the edge between them
   # alike: no contraction. The contour engine's error bounds hold with or without it.
-  set_source_files_properties(cpp/src/clipping/clipped_sum.cu cpp/src/clipping/exact_sum.cu cpp/src/dense/product_sum.cu
-    cpp/src/prv/cells.cu
+  set_source_files_properties(cpp/src/clipping/clipped_sum.cu cpp/src/clipping/exact_sum.cu
+    cpp/src/dense_layers/product_sum.cu cpp/src/prv/cells.cu
     PROPERTIES COMPILE_OPTIONS "--fmad=false")
   add_library(tightdp_device OBJECT ${tightdp_cuda_sources})
   set_target_properties(tightdp_device PROPERTIES CUDA_VISIBILITY_PRESET hidden)

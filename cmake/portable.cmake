@@ -15,7 +15,7 @@ function(tightdp_portable target)
   if(musl)  # no glibc
     return()
   endif()
-  set(older ${PROJECT_SOURCE_DIR}/cpp/portable/older_glibc.cpp)
+  set(older ${PROJECT_SOURCE_DIR}/cpp/compatibility/older_glibc.cpp)
   # -flto would resolve the symbols before the assembler has renamed them.
   # Headers of the C library declare the functions that it defines, so it includes none, compiled or not.
   set_source_files_properties(${older} PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto" SKIP_PRECOMPILE_HEADERS ON)

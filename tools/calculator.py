@@ -19,13 +19,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OBJECTS = ROOT / "build" / "calculator"
-SOURCES = ("capi/*.cpp", "portable/browser.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp", "src/fft/*.cpp",
-           "src/grid/*.cpp", "src/loss_distributions/*.cpp", "src/runtime/*.cpp")  # fmt: skip
+SOURCES = ("capi/*.cpp", "compatibility/browser_system.cpp", "src/accounting/*.cpp", "src/contour/**/*.cpp",
+           "src/fft/*.cpp", "src/grid/*.cpp", "src/loss_distributions/*.cpp", "src/runtime/*.cpp")  # fmt: skip
 """Patterns of the source files in cpp/: the C interface and the engines that it calls."""
 FUNCTIONS = "epsilon", "delta", "noise_multiplier", "last_error", "version"
 """Functions of cpp/include/tightdp/tightdp.h that the page calls."""
 COMPILED = ("-std=c++20", "-O2", "-fexceptions", "-I", "cpp/include", "-I", "cpp/src",
-            "-include", "cpp/portable/older_libcxx.hpp", "-DTIGHTDP_C_BUILDS", "-ffp-contract=off")  # fmt: skip
+            "-include", "cpp/compatibility/older_libcxx.hpp", "-DTIGHTDP_C_BUILDS", "-ffp-contract=off")  # fmt: skip
 """Compiler flags for all sources. Products and sums may not be contracted to fma, because WebAssembly has no
 deterministic fma instruction, and fma in software is slow."""
 VECTORS = "-O3", "-msimd128", "-DTIGHTDP_ISA=baseline", "-DTIGHTDP_ISA_baseline=1", "-Wno-psabi"

@@ -21,7 +21,7 @@ inline double* data_or_null(std::optional<Doubles>& v) {
 // has, for each array, the index of the first column's noise in the random stream. If `noise_indices` is None, the
 // columns of all arrays have successive indices.
 template <class... More, class Run, class... Names>
-void def_clipped_sum(py::module_& m, const char* name, Run run, const Names&... names) {
+void bind_clipped_sum(py::module_& m, const char* name, Run run, const Names&... names) {
     using namespace py::literals;
     m.def(
         name,
@@ -35,9 +35,9 @@ void def_clipped_sum(py::module_& m, const char* name, Run run, const Names&... 
             std::vector<RowsView> views;  // keeps the arrays alive
             std::uint64_t before = 0;
             for (std::size_t i = 0; i < grads.size(); ++i) {
-                views.push_back(rows_view(grads[i]));
+                views.push_back(view_python_rows(grads[i]));
                 const RowsView& in = views.back();
-                const RowsView out = rows_view(outs[i]);
+                const RowsView out = view_python_rows(outs[i]);
                 request.rows = static_cast<std::size_t>(in.shape.at(0));
                 request.dtype = in.dtype.value();
                 request.out_double = out.dtype == Dtype::float64;

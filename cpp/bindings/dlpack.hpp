@@ -9,7 +9,7 @@
 #include <string>
 
 #include "bind.hpp"
-#include "clipping/tile.hpp"
+#include "clipping/clip_tile.hpp"
 
 namespace tightdp::bindings {
 
@@ -50,7 +50,7 @@ inline constexpr std::uint64_t kReadOnly = 1;
 inline constexpr std::int32_t kCpu = 1, kCudaHost = 3;
 inline constexpr std::uint8_t kFloat = 2, kBfloat = 4;
 
-inline std::optional<Dtype> dtype_of(DataType t) {
+inline std::optional<Dtype> dlpack_dtype(DataType t) {
     if (t.lanes != 1) return std::nullopt;
     if (t.code == kBfloat && t.bits == 16) return Dtype::bfloat16;
     if (t.code != kFloat) return std::nullopt;
@@ -69,10 +69,10 @@ class DlpackArray {
     explicit DlpackArray(const py::capsule& capsule) {
         const std::string name = capsule.name() ? capsule.name() : "";
         if (name == "dltensor") {
-            take<dlpack::ManagedTensor>(capsule, "dltensor", "used_dltensor");
+            take_dlpack_capsule<dlpack::ManagedTensor>(capsule, "dltensor", "used_dltensor");
         } else if (name == "dltensor_versioned") {
-            const auto& taken =
-                take<dlpack::ManagedTensorVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+            const auto& taken = take_dlpack_capsule<dlpack::ManagedTensorVersioned>(capsule, "dltensor_versioned",
+                                                                                    "used_dltensor_versioned");
             if (taken.major != 1)
                 throw py::type_error("DLPack version 1 is understood, not " + std::to_string(taken.major));
             read_only_ = (taken.flags & dlpack::kReadOnly) != 0;
@@ -83,9 +83,9 @@ class DlpackArray {
 
     const dlpack::Tensor& tensor() const { return *tensor_; }
     void* data() const { return static_cast<char*>(tensor().data) + tensor().byte_offset; }
-    std::vector<std::int64_t> shape() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
+    std::vector<std::int64_t> dlpack_shape() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
     // Returns the strides in elements.
-    std::vector<std::int64_t> strides() const {
+    std::vector<std::int64_t> dlpack_strides() const {
         const dlpack::Tensor& t = tensor();
         std::vector<std::int64_t> strides(static_cast<std::size_t>(t.ndim));
         std::int64_t dense = 1;
@@ -94,11 +94,11 @@ class DlpackArray {
         return strides;
     }
     // Returns whether the array is read-only. Returns nothing if this is unknown, as for DLPack 0.8.
-    std::optional<bool> read_only() const { return read_only_; }
+    std::optional<bool> is_dlpack_read_only() const { return read_only_; }
 
   private:
     template <class Managed>
-    const Managed& take(const py::capsule& capsule, const char* name, const char* used) {
+    const Managed& take_dlpack_capsule(const py::capsule& capsule, const char* name, const char* used) {
         auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
         // Renaming the capsule marks it as consumed: the library that made it then does not free the tensor.
         if (!managed || PyCapsule_SetName(capsule.ptr(), used) != 0) throw py::error_already_set();
@@ -135,7 +135,7 @@ namespace detail {
 
 // Sets `stride` and `contiguous` of a view from the strides of the array, which are in elements. `item` is the size of
 // an element in bytes.
-inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, std::int64_t item) {
+inline void set_row_strides(RowsView& view, const std::vector<std::int64_t>& strides, std::int64_t item) {
     std::int64_t expected = 1;
     view.contiguous = true;
     for (std::size_t i = view.shape.size(); i-- > 1;) {
@@ -147,7 +147,7 @@ inline void lay_out(RowsView& view, const std::vector<std::int64_t>& strides, st
 
 // Returns the type of a NumPy dtype, or nothing if the dtype is not supported. The function reads NumPy's character
 // code where this suffices, since reading any other attribute of a dtype takes a microsecond.
-inline std::optional<Dtype> dtype_of(const py::dtype& t) {
+inline std::optional<Dtype> numpy_dtype(const py::dtype& t) {
     const char order = t.byteorder();
     if (order != '=' && order != '|') return std::nullopt;
     switch (t.char_()) {
@@ -163,11 +163,11 @@ inline std::optional<Dtype> dtype_of(const py::dtype& t) {
     return std::nullopt;
 }
 
-inline RowsView from_numpy(const py::array& a) {
+inline RowsView view_numpy_rows(const py::array& a) {
     RowsView view;
     view.data = const_cast<void*>(a.data());
     view.writable = a.writeable();
-    view.dtype = dtype_of(a.dtype());
+    view.dtype = numpy_dtype(a.dtype());
     const auto item = static_cast<std::int64_t>(a.itemsize());
     std::vector<std::int64_t> strides;
     for (py::ssize_t i = 0; i < a.ndim(); ++i) {
@@ -175,33 +175,35 @@ inline RowsView from_numpy(const py::array& a) {
         // A stride that is no multiple of the item size is replaced by -1, which no contiguous array has.
         strides.push_back(a.strides(i) % item == 0 ? a.strides(i) / item : -1);
     }
-    lay_out(view, strides, item);
+    set_row_strides(view, strides, item);
     if (!strides.empty() && a.strides(0) % item != 0) view.contiguous = false;
     return view;
 }
 
-inline RowsView from_dlpack(const py::object& array) {
+inline RowsView view_dlpack_rows(const py::object& array) {
     auto taken = std::make_shared<const DlpackArray>(py::capsule(array.attr("__dlpack__")()));
     const dlpack::Tensor& t = taken->tensor();
     if (t.device.type != dlpack::kCpu && t.device.type != dlpack::kCudaHost)
         throw py::type_error("the array is not in the memory of the host");
     RowsView view;
     view.data = taken->data();
-    view.dtype = dlpack::dtype_of(t.dtype);
-    view.shape = taken->shape();
-    lay_out(view, taken->strides(), t.dtype.bits / 8);
+    view.dtype = dlpack::dlpack_dtype(t.dtype);
+    view.shape = taken->dlpack_shape();
+    set_row_strides(view, taken->dlpack_strides(), t.dtype.bits / 8);
     view.owner = std::move(taken);
     return view;
 }
 
 }  // namespace detail
 
-inline RowsView rows_view(const py::object& array) {
-    if (py::isinstance<py::array>(array)) return detail::from_numpy(py::reinterpret_borrow<py::array>(array));
-    if (py::hasattr(array, "__dlpack__")) return detail::from_dlpack(array);
+inline RowsView view_python_rows(const py::object& array) {
+    if (py::isinstance<py::array>(array)) return detail::view_numpy_rows(py::reinterpret_borrow<py::array>(array));
+    if (py::hasattr(array, "__dlpack__")) return detail::view_dlpack_rows(array);
     throw py::type_error("neither a NumPy array nor one with __dlpack__");
 }
 
-inline const char* name_of(Dtype dtype) { return kDtypeNames[static_cast<int>(dtype)]; }
+inline const char* name_python_dtype(Dtype dtype) {
+    return kDtypeNames[static_cast<int>(dtype)];
+}
 
 }  // namespace tightdp::bindings

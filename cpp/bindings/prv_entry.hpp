@@ -12,7 +12,7 @@ namespace tightdp::bindings {
 // A run as the tuple (name, first parameter, sampling probability, count, failure probability).
 using Entry = std::tuple<std::string, double, double, std::uint64_t, double>;
 
-inline prv::Run run(const Entry& entry) {
+inline prv::Run read_prv_entry(const Entry& entry) {
     using namespace prv;
     const auto& [name, a, q, count, failure] = entry;
     if (name == "gaussian") return {GaussianLaw{a, 0}, count, failure};
@@ -24,7 +24,7 @@ inline prv::Run run(const Entry& entry) {
 }
 
 // Converts a run to a tuple. The member `spread` of a Gaussian is left out, since prv_cells() does not read `spread`.
-inline Entry entry_of(const prv::Run& run) {
+inline Entry make_prv_entry(const prv::Run& run) {
     using namespace prv;
     if (const auto* l = std::get_if<GaussianLaw>(&run.law)) return {"gaussian", l->mu, 1, run.count, run.failure};
     if (const auto* l = std::get_if<LaplaceLaw>(&run.law)) return {"laplace", l->mu, 1, run.count, run.failure};

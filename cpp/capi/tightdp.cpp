@@ -29,7 +29,7 @@ constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 thread_local char last_error[256] = "";
 
 // Stores the message `what`, shortened if necessary, and returns `code`.
-int failed(int code, const char* what) noexcept {
+int store_c_error(int code, const char* what) noexcept {
     std::size_t n = 0;
     for (; what[n] && n + 1 < sizeof last_error; ++n) last_error[n] = what[n];
     last_error[n] = '\0';
@@ -50,7 +50,7 @@ class Untrapped {
 
 // Runs work() and returns an error code for any exception.
 template <class Work>
-int guarded(Work work) noexcept {
+int guard_c_call(Work work) noexcept {
     last_error[0] = '\0';
     const Untrapped untrapped;
     try {
@@ -58,51 +58,51 @@ int guarded(Work work) noexcept {
         last_error[0] = '\0';  // removes a message that the caller's run_at may have left
         return TIGHTDP_OK;
     } catch (const std::invalid_argument& e) {
-        return failed(TIGHTDP_INVALID_ARGUMENT, e.what());
+        return store_c_error(TIGHTDP_INVALID_ARGUMENT, e.what());
     } catch (const std::length_error&) {
-        return failed(TIGHTDP_INVALID_ARGUMENT, "count: expected the number of entries of run");
+        return store_c_error(TIGHTDP_INVALID_ARGUMENT, "count: expected the number of entries of run");
     } catch (const std::bad_alloc&) {
-        return failed(TIGHTDP_NO_MEMORY, "out of memory");
+        return store_c_error(TIGHTDP_NO_MEMORY, "out of memory");
     } catch (const std::runtime_error& e) {
-        return failed(TIGHTDP_ARITHMETIC, e.what());
+        return store_c_error(TIGHTDP_ARITHMETIC, e.what());
     } catch (...) {
-        return failed(TIGHTDP_INTERNAL, "internal error");
+        return store_c_error(TIGHTDP_INTERNAL, "internal error");
     }
 }
 
 // Returns the object that a pointer points to. Throws std::invalid_argument if the pointer is NULL.
 template <class T>
-T& present(T* pointer, const char* message) {
+T& require_c_pointer(T* pointer, const char* message) {
     if (!pointer) throw std::invalid_argument(message);
     return *pointer;
 }
 
 template <class T>
-T& run_of(T* run) {
-    return present(run, "run: expected a composition, got NULL");
+T& require_c_run(T* run) {
+    return require_c_pointer(run, "run: expected a composition, got NULL");
 }
 
 // Adds `count` steps of the mechanism that make() returns, each with this sampling probability.
 template <class Make>
-int add(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
-    return guarded([&] { run_of(run).run.add(make().poisson_sampled(sampling_probability), count); });
+int add_c_mechanism(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
+    return guard_c_call([&] { require_c_run(run).run.add(make().poisson_sampled(sampling_probability), count); });
 }
 
 // Sets `out` to `unknown`, and then to the result of question() unless this call throws.
 template <class Out, class Question>
-int answer(Out* out, Out unknown, Question question) noexcept {
+int answer_c_question(Out* out, Out unknown, Question question) noexcept {
     if (out) *out = unknown;
-    return guarded([&] {
-        present(out, "result: expected a pointer, got NULL");
+    return guard_c_call([&] {
+        require_c_pointer(out, "result: expected a pointer, got NULL");
         *out = question();
     });
 }
 
-tightdp_interval plain(const Interval& found) {
+tightdp_interval make_c_interval(const Interval& found) {
     return {found.lower, found.upper};
 }
 
-tightdp::Neighbors relation_of(int neighbors) {
+tightdp::Neighbors read_c_neighbors(int neighbors) {
     switch (neighbors) {
         case TIGHTDP_ADD_OR_REMOVE:
             return tightdp::Neighbors::add_or_remove;
@@ -116,7 +116,7 @@ tightdp::Neighbors relation_of(int neighbors) {
     }
 }
 
-std::vector<tightdp::SampledGaussians> entries_of(const tightdp_sampled_gaussians* run, size_t count) {
+std::vector<tightdp::SampledGaussians> read_c_entries(const tightdp_sampled_gaussians* run, size_t count) {
     if (!run || count == 0) throw std::invalid_argument("run: expected at least one entry");
     std::vector<tightdp::SampledGaussians> entries;
     entries.reserve(count);
@@ -129,7 +129,7 @@ std::vector<tightdp::SampledGaussians> entries_of(const tightdp_sampled_gaussian
 
 tightdp_composition* tightdp_composition_new(void) {
     tightdp_composition* made = nullptr;
-    guarded([&] { made = new tightdp_composition; });
+    guard_c_call([&] { made = new tightdp_composition; });
     return made;
 }
 
@@ -138,66 +138,69 @@ void tightdp_composition_free(tightdp_composition* run) {
 }
 
 int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors) {
-    return guarded([=] {
-        if (!run_of(run).run.empty())
+    return guard_c_call([=] {
+        if (!require_c_run(run).run.empty())
             throw std::invalid_argument("run: expected a composition to which nothing was added yet");
-        run->run = tightdp::Composition(relation_of(neighbors));
+        run->run = tightdp::Composition(read_c_neighbors(neighbors));
     });
 }
 
 int tightdp_add_gaussian(tightdp_composition* run, double noise_multiplier, double sampling_probability, double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::gaussian(noise_multiplier); });
+    return add_c_mechanism(run, sampling_probability, count, [=] { return Mechanism::gaussian(noise_multiplier); });
 }
 
 int tightdp_add_laplace(tightdp_composition* run, double noise_multiplier, double sampling_probability, double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::laplace(noise_multiplier); });
+    return add_c_mechanism(run, sampling_probability, count, [=] { return Mechanism::laplace(noise_multiplier); });
 }
 
 int tightdp_add_discrete_gaussian(tightdp_composition* run, double sigma, double sensitivity,
                                   double sampling_probability, double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::discrete_gaussian(sigma, sensitivity); });
+    return add_c_mechanism(run, sampling_probability, count,
+                           [=] { return Mechanism::discrete_gaussian(sigma, sensitivity); });
 }
 
 int tightdp_add_discrete_laplace(tightdp_composition* run, double scale, double sensitivity,
                                  double sampling_probability, double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::discrete_laplace(scale, sensitivity); });
+    return add_c_mechanism(run, sampling_probability, count,
+                           [=] { return Mechanism::discrete_laplace(scale, sensitivity); });
 }
 
 int tightdp_add_approximate_dp(tightdp_composition* run, double epsilon, double delta, double sampling_probability,
                                double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::approximate_dp(epsilon, delta); });
+    return add_c_mechanism(run, sampling_probability, count, [=] { return Mechanism::approximate_dp(epsilon, delta); });
 }
 
 int tightdp_add_bounded_range(tightdp_composition* run, double eta, double sampling_probability, double count) {
-    return add(run, sampling_probability, count, [=] { return Mechanism::bounded_range(eta); });
+    return add_c_mechanism(run, sampling_probability, count, [=] { return Mechanism::bounded_range(eta); });
 }
 
 int tightdp_add_randomized_response(tightdp_composition* run, double noise_parameter, double num_buckets,
                                     double count) {
-    return add(run, 1, count, [=] { return Mechanism::randomized_response(noise_parameter, num_buckets); });
+    return add_c_mechanism(run, 1, count, [=] { return Mechanism::randomized_response(noise_parameter, num_buckets); });
 }
 
 int tightdp_add_mixture_of_gaussians(tightdp_composition* run, double noise_multiplier, const double* sensitivities,
                                      const double* probabilities, size_t length, double sampling_probability,
                                      double count) {
-    return add(run, sampling_probability, count, [=] {
-        present(sensitivities, "sensitivities: expected a pointer, got NULL");
-        present(probabilities, "probabilities: expected a pointer, got NULL");
+    return add_c_mechanism(run, sampling_probability, count, [=] {
+        require_c_pointer(sensitivities, "sensitivities: expected a pointer, got NULL");
+        require_c_pointer(probabilities, "probabilities: expected a pointer, got NULL");
         return Mechanism::mixture_of_gaussians(noise_multiplier, {sensitivities, length}, {probabilities, length});
     });
 }
 
 int tightdp_composition_epsilon(const tightdp_composition* run, double delta, tightdp_interval* epsilon) {
-    return answer(epsilon, kAnyEpsilon, [=] { return plain(run_of(run).run.epsilon(delta)); });
+    return answer_c_question(epsilon, kAnyEpsilon,
+                             [=] { return make_c_interval(require_c_run(run).run.epsilon(delta)); });
 }
 
 int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta) {
-    return answer(delta, kAnyDelta, [=] { return plain(run_of(run).run.delta(epsilon)); });
+    return answer_c_question(delta, kAnyDelta, [=] { return make_c_interval(require_c_run(run).run.delta(epsilon)); });
 }
 
 int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, double delta, double low, double high,
                       double* parameter) {
-    return answer(parameter, HUGE_VAL, [=] {
+    return answer_c_question(parameter, HUGE_VAL, [=] {
         if (!run_at) throw std::invalid_argument("run_at: expected a function, got NULL");
         const auto run = [=](double at) {
             tightdp_composition built;
@@ -210,18 +213,20 @@ int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, doub
 
 int tightdp_noise_multiplier(double epsilon, double delta, double sampling_probability, double steps,
                              double* noise_multiplier) {
-    return answer(noise_multiplier, HUGE_VAL,
-                  [=] { return tightdp::noise_multiplier(epsilon, delta, sampling_probability, steps); });
+    return answer_c_question(noise_multiplier, HUGE_VAL,
+                             [=] { return tightdp::noise_multiplier(epsilon, delta, sampling_probability, steps); });
 }
 
 int tightdp_epsilon(const tightdp_sampled_gaussians* run, size_t count, double delta, tightdp_interval* epsilon) {
-    return answer(epsilon, kAnyEpsilon,
-                  [=] { return plain(tightdp::sampled_gaussians_epsilon(entries_of(run, count), delta)); });
+    return answer_c_question(epsilon, kAnyEpsilon, [=] {
+        return make_c_interval(tightdp::sampled_gaussians_epsilon(read_c_entries(run, count), delta));
+    });
 }
 
 int tightdp_delta(const tightdp_sampled_gaussians* run, size_t count, double epsilon, tightdp_interval* delta) {
-    return answer(delta, kAnyDelta,
-                  [=] { return plain(tightdp::sampled_gaussians_delta(entries_of(run, count), epsilon)); });
+    return answer_c_question(delta, kAnyDelta, [=] {
+        return make_c_interval(tightdp::sampled_gaussians_delta(read_c_entries(run, count), epsilon));
+    });
 }
 
 const char* tightdp_last_error(void) {

@@ -1,5 +1,5 @@
 // Runs a device's code on the host, for each block and each thread: the kernels of clipping/device (held_rows.cuh,
-// two_reads.cuh, exact_kernels.cuh) and of dense/device, and the stages of contour/batch.
+// rows_read_twice.cuh, exact_clip_kernels.cuh) and of dense_layers/device, and the stages of contour/batch.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include "clipping/clipped_sum.hpp"
 #include "contour/batch/batch_memory.hpp"
 #include "contour/result.hpp"
-#include "dense/device/digit_tiles.hpp"
-#include "dense/product_sum.hpp"
+#include "dense_layers/device/digit_tiles.hpp"
+#include "dense_layers/product_sum.hpp"
 
 namespace tightdp {
 
@@ -25,8 +25,8 @@ struct SmallDevice {
 // wait for ever.
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device);
 
-// Computes the exact form of tightdp::clipped_sum (exact_kernels.cuh). `blocks` is the number of thread blocks that
-// keep the device busy.
+// Computes the exact form of tightdp::clipped_sum (exact_clip_kernels.cuh). `blocks` is the number of thread blocks
+// that keep the device busy.
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks);
 
 // Computes tightdp::cuda::release_sums.

@@ -6,20 +6,21 @@ namespace tightdp::TIGHTDP_ISA {
 namespace {
 
 template <Vec f(Vec)>
-void over(const double* x, double* out, std::ptrdiff_t n) {
+void apply_testing_function(const double* x, double* out, std::ptrdiff_t n) {
     for (std::ptrdiff_t i = 0; i < n; i += kLanes) store(out + i, f(load(x + i)));
 }
 
-Vec cos_minus_1(Vec x) {
+Vec testing_cos_minus_1(Vec x) {
     return vec_cis_minus_one(x).re;
 }
-Vec sin(Vec x) {
+Vec testing_sin(Vec x) {
     return vec_cis_minus_one(x).im;
 }
 
-constexpr MathFunction kFunctions[] = {{"exp", over<exp>}, {"expm1", over<expm1>},
-                                       {"log", over<log>}, {"log1p", over<log1p>},
-                                       {"sin", over<sin>}, {"cos_minus_1", over<cos_minus_1>}};
+constexpr MathFunction kFunctions[] = {
+    {"exp", apply_testing_function<exp>},         {"expm1", apply_testing_function<expm1>},
+    {"log", apply_testing_function<log>},         {"log1p", apply_testing_function<log1p>},
+    {"sin", apply_testing_function<testing_sin>}, {"cos_minus_1", apply_testing_function<testing_cos_minus_1>}};
 
 }  // namespace
 

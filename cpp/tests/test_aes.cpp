@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "random/tiles.simd.hpp"
+#include "random/random_tiles.simd.hpp"
 
 using namespace tightdp;
 using namespace tightdp::random;
@@ -37,14 +37,14 @@ struct Way {
 };
 
 std::vector<Way> ways() {
-    std::vector<Way> found{{&baseline::aes256_tiles, AesUnit::none}};
+    std::vector<Way> found{{&baseline::random_aes256_tiles, AesUnit::none}};
 #if defined(TIGHTDP_X86_DISPATCH)
     const auto add = [&](Tiles tiles) {
         for (const AesUnit unit : {AesUnit::none, AesUnit::narrow, AesUnit::wide})
-            if (unit <= aes_unit()) found.push_back({tiles, unit});
+            if (unit <= active_aes_unit()) found.push_back({tiles, unit});
     };
-    if (active_isa() >= Isa::avx2) add(&avx2::aes256_tiles);
-    if (active_isa() >= Isa::avx512) add(&avx512::aes256_tiles);
+    if (active_isa() >= Isa::avx2) add(&avx2::random_aes256_tiles);
+    if (active_isa() >= Isa::avx512) add(&avx512::random_aes256_tiles);
 #endif
     return found;
 }
@@ -82,7 +82,7 @@ void ways_agree() {
             for (int k = 0; k < 4; ++k)
                 for (int lane = 0; lane < kLanes; ++lane) {
                     std::uint32_t words[4];
-                    lane_words(stream, first + t, lane, k, words);
+                    random_lane_words(stream, first + t, lane, k, words);
                     for (int w = 0; w < 4; ++w) alone[t * kTileWords + (4 * k + w) * kLanes + lane] = words[w];
                 }
         for (const Way& way : ways()) {

@@ -1,13 +1,13 @@
-// Tests dense/product_way.hpp and dense/product_sum.hpp. A way is an implementation for certain instructions. Each way,
-// and the loop for layers with one output, is compared with plain arithmetic.
+// Tests dense_layers/product_way.hpp and dense_layers/product_sum.hpp. A way is an implementation for certain
+// instructions. Each way, and the loop for layers with one output, is compared with plain arithmetic.
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "check.hpp"
-#include "dense/product_sum.hpp"
-#include "dense/product_way.hpp"
+#include "dense_layers/product_sum.hpp"
+#include "dense_layers/product_way.hpp"
 
 using namespace tightdp;
 
@@ -102,7 +102,7 @@ void ends_of_digits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);
         if (way.parts) continue;
-        CHECK(way.limit(0x1p60) == 65472);
+        CHECK(way.limit_product_records(0x1p60) == 65472);
         // Every digit of the first w but the highest is -128, and the lowest digit of q is -128. This gives the largest
         // possible sums.
         for (const std::int32_t w : {-126 * 65536 - 128 * 256 - 128, -kW, kW})
@@ -122,11 +122,12 @@ void ends_of_digits() {
 void limits() {
     for (int i = 0; product_way(i); ++i) {
         const ProductWay& way = *product_way(i);
-        CHECK(way.limit(kLargestProductBound) >= 448 && way.limit(kLargestIntegerProduct) >= kDenseBlock);
+        CHECK(way.limit_product_records(kLargestProductBound) >= 448 &&
+              way.limit_product_records(kLargestIntegerProduct) >= kDenseBlock);
         if (!way.parts) continue;
         for (const double largest : {0x1p20, 0x1p28, 0x1p30, 0x1p32}) {
             const double low = 128.0 * kQ, high = (largest + low) / 256;
-            CHECK(static_cast<double>(way.limit(largest)) * std::max(low, high) < 0x1p31);
+            CHECK(static_cast<double>(way.limit_product_records(largest)) * std::max(low, high) < 0x1p31);
         }
     }
 }
@@ -134,17 +135,19 @@ void limits() {
 struct Rows {
     std::int64_t records, columns;
     std::vector<float> x;
-    std::vector<double> steps, weights;
+    std::vector<double> rounding_factors, weights;
 };
 
 std::int64_t rows_difference(const Rows& p, const RowSum<float>& kernel) {
     std::vector<std::int64_t> totals(static_cast<std::size_t>(p.columns), 7);
-    kernel.add({p.x.data(), p.columns, p.records, p.columns, p.steps.data(), p.weights.data(), totals.data()});
+    kernel.add(
+        {p.x.data(), p.columns, p.records, p.columns, p.rounding_factors.data(), p.weights.data(), totals.data()});
     std::int64_t worst = 0;
     for (std::int64_t j = 0; j < p.columns; ++j) {
         double expected = 7;
         for (std::int64_t k = 0; k < p.records; ++k)
-            if (p.steps[k] > 0) expected += std::trunc(p.weights[k] * static_cast<double>(p.x[k * p.columns + j]));
+            if (p.rounding_factors[k] > 0)
+                expected += std::trunc(p.weights[k] * static_cast<double>(p.x[k * p.columns + j]));
         worst = std::max(worst, std::abs(totals[j] - static_cast<std::int64_t>(expected)));
     }
     return worst;
@@ -156,13 +159,13 @@ void single_rows(std::int64_t records, std::int64_t columns) {
     Rows p{records, columns, {}, {}, {}};
     for (std::int64_t i = 0; i < records * columns; ++i) p.x.push_back(static_cast<float>(entry(random)) / 3);
     for (std::int64_t k = 0; k < records; ++k) {
-        p.steps.push_back(k % 7 == 3 ? 0.0 : 1.0);
+        p.rounding_factors.push_back(k % 7 == 3 ? 0.0 : 1.0);
         p.weights.push_back(weight(random) / 7.0);
     }
-    CHECK(rows_difference(p, baseline::row_sum().of<float>()) == 0);
+    CHECK(rows_difference(p, baseline::layer_row_sum().of<float>()) == 0);
 #if defined(TIGHTDP_X86_DISPATCH)
-    if (active_isa() >= Isa::avx2) CHECK(rows_difference(p, avx2::row_sum().of<float>()) == 0);
-    if (active_isa() >= Isa::avx512) CHECK(rows_difference(p, avx512::row_sum().of<float>()) == 0);
+    if (active_isa() >= Isa::avx2) CHECK(rows_difference(p, avx2::layer_row_sum().of<float>()) == 0);
+    if (active_isa() >= Isa::avx512) CHECK(rows_difference(p, avx512::layer_row_sum().of<float>()) == 0);
 #endif
 }
 

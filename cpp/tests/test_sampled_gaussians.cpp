@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "check.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 #include "tightdp/accounting/sampled_gaussians.hpp"
 

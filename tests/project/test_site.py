@@ -123,7 +123,7 @@ def test_the_older_library_has_every_range_algorithm():
         for path in (pages.ROOT / "cpp" / folder).rglob("*.[ch]pp")
         for name in re.findall(r"std::(?:ranges|views)::(\w+)", path.read_text())
     }
-    given = (pages.ROOT / "cpp/portable/older_libcxx.hpp").read_text().split("namespace ranges", 1)[1]
+    given = (pages.ROOT / "cpp/compatibility/older_libcxx.hpp").read_text().split("namespace ranges", 1)[1]
     assert used - {"greater", "less"} <= set(re.findall(r"^\w+ (\w+)\(", given, re.MULTILINE))
 
 

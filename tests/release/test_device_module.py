@@ -82,10 +82,10 @@ def test_every_function_answers_without_a_device():
 
 
 FORMULAS = {
-    "squares_kernel": ["piece_squares"],
-    "factors_kernel": ["row_factor"],
-    "sums_kernel": ["segment_of", "transformed", "product"],
-    "finish_kernel": ["finish_lane"],
+    "squares_kernel": ["sum_clip_piece_squares"],
+    "factors_kernel": ["device_clip_factor"],
+    "sums_kernel": ["find_clip_segment", "transform_clip_entry", "clip_product"],
+    "finish_kernel": ["finish_clip_lane"],
     "epsilon_kernel": ["contour::batch_epsilon"],
     "cells_kernel": ["prv::cell"],
 }

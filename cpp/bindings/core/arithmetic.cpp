@@ -5,7 +5,7 @@
 
 void bind_arithmetic(py::module_& m) {
     const char* fault = tightdp::arithmetic_fault();
-    const std::string found = fault ? fault : tightdp::library_fault();
+    const std::string found = fault ? fault : tightdp::find_library_fault();
     if (!found.empty())
         throw py::import_error("tightdp cannot vouch for its bounds here: " + found +
                                " (docs/theory/closed-forms.md section 1)");

@@ -10,8 +10,8 @@ using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 // Returns the result of f() as an array. The array is empty if the budget of work is spent before f() returns.
 template <class F>
-py::array_t<double> array_of(const F& f) {
-    return tightdp::bindings::array(tightdp::bindings::unlocked([&]() -> std::vector<double> {
+py::array_t<double> make_numpy_within_budget(const F& f) {
+    return tightdp::bindings::make_numpy_array(tightdp::bindings::run_unlocked([&]() -> std::vector<double> {
         try {
             return f();
         } catch (const tightdp::OutOfWork&) {
@@ -28,7 +28,8 @@ void bind_fixed_size(py::module_& m) {
         "fixed_size_above",
         [](double mu, double q, std::size_t count, std::size_t blocks, std::size_t n, double h, double tilt,
            double beyond) {
-            return array_of([&] {
+            return make_numpy_within_budget(
+                [&] {
                 return tightdp::fixed_size::bound_fixed_size_deltas(mu, q, {n, h, tilt}, count, blocks, beyond);
             });
         },
@@ -42,7 +43,8 @@ void bind_fixed_size(py::module_& m) {
             std::vector<Kernel> menu;
             for (py::ssize_t i = 0; i < masses.shape(0); ++i)
                 menu.push_back({{masses.data(i, 0), masses.data(i, 0) + size}, 0});
-            return array_of([&] {
+            return make_numpy_within_budget(
+                [&] {
                 return tightdp::fixed_size::bound_worst_kernel_deltas(menu, {size / 2, h, tilt}, count, false, 0);
             });
         },

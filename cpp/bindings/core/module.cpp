@@ -3,7 +3,7 @@
 #include "runtime/dispatch.hpp"
 
 using Bind = void(py::module_&);
-Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
+Bind bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_clipping,
     bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work;
 
 // The module does not need the interpreter's lock. All its state belongs to a thread, is atomic, or is protected by a
@@ -14,7 +14,7 @@ PYBIND11_MODULE(_core, m, py::mod_gil_not_used()) {
     m.doc() = "The compiled core of tightdp. Private: use the tightdp package.";
     m.attr("__version__") = TIGHTDP_VERSION;
     for (Bind* const bind :
-         {bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_gradients,
+         {bind_arithmetic, bind_contour, bind_dense, bind_dlpack, bind_exact, bind_fft, bind_fixed_size, bind_clipping,
           bind_prv, bind_selection, bind_special, bind_random, bind_grid, bind_allocation, bind_work})
         bind(m);
     m.def(

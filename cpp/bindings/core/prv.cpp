@@ -11,19 +11,19 @@ namespace {
 using namespace tightdp::prv;
 
 using tightdp::bindings::Entry;
-using tightdp::bindings::entry_of;
-using tightdp::bindings::run;
+using tightdp::bindings::make_prv_entry;
+using tightdp::bindings::read_prv_entry;
 
 // Wraps a Python function that composes runs. A run is a number of steps with the same distribution. The function is
 // called as compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)]), where each list has one tuple for
 // each run. It returns (values, [(total, moment, magnitude)], kappa, mass error), with n values and one triple for each
 // run. Circle explains the arguments, and Composite the results (prv/epsilon_and_delta.hpp).
-Composer composer_of(const py::function& compose) {
+Composer wrap_python_composer(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {
         py::gil_scoped_acquire acquire;
         std::vector<Entry> entries;
         std::vector<std::pair<long long, std::int64_t>> spans;
-        for (const Run& r : runs) entries.push_back(entry_of(r));
+        for (const Run& r : runs) entries.push_back(make_prv_entry(r));
         for (const auto& span : circle.spans) spans.emplace_back(span.first, span.count);
         using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
         using Sums = std::vector<std::tuple<double, double, double>>;
@@ -42,17 +42,17 @@ using Question = Bounds (*)(const std::vector<Run>&, double, const Request&, con
 
 // Binds a function that bounds epsilon or delta. `most` is the largest possible epsilon or delta. It is also the upper
 // bound that is returned if the budget of work is spent before a better one is known.
-void def_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
-                  const char* doc) {
+void bind_prv_question(py::module_& m, const char* name, Question question, double most, const char* at_name,
+                       const char* doc) {
     m.def(
         name,
         [question, most](const std::vector<Entry>& entries, double at, double eps_error, double delta_error,
                          double max_bytes, const std::optional<py::function>& compose, double bytes_a_point) {
             std::vector<Run> runs;
-            for (const Entry& entry : entries) runs.push_back(run(entry));
-            const Composer composer = compose ? composer_of(*compose) : Composer(compose_on_cpu);
+            for (const Entry& entry : entries) runs.push_back(read_prv_entry(entry));
+            const Composer composer = compose ? wrap_python_composer(*compose) : Composer(compose_on_cpu);
             const Request request{eps_error, delta_error, max_bytes, bytes_a_point};
-            const Bounds b = tightdp::bindings::unlocked([&] {
+            const Bounds b = tightdp::bindings::run_unlocked([&] {
                 try {
                     return question(runs, at, request, composer);
                 } catch (const tightdp::OutOfWork&) {
@@ -69,8 +69,8 @@ void def_question(py::module_& m, const char* name, Question question, double mo
 
 void bind_prv(py::module_& m) {
     py::register_exception<TooLarge>(m, "PrvTooLarge", PyExc_ValueError);
-    def_question(m, "prv_epsilon", epsilon, HUGE_VAL, "delta",
-                 "Returns (lower, upper, mesh, tails, rounding, step, points) for epsilon(delta).");
-    def_question(m, "prv_delta", delta, 1.0, "eps",
-                 "Returns (lower, upper, mesh, tails, rounding, step, points) for delta(eps).");
+    bind_prv_question(m, "prv_epsilon", epsilon, HUGE_VAL, "delta",
+                      "Returns (lower, upper, mesh, tails, rounding, step, points) for epsilon(delta).");
+    bind_prv_question(m, "prv_delta", delta, 1.0, "eps",
+                      "Returns (lower, upper, mesh, tails, rounding, step, points) for delta(eps).");
 }

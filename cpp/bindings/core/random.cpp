@@ -11,7 +11,7 @@ using tightdp::bindings::SealedStream;
 using tightdp::random::Generator;
 using tightdp::random::RandomStream;
 
-std::unique_ptr<SealedStream> keyed_stream(Generator generator, const std::string& key, std::uint64_t stream) {
+std::unique_ptr<SealedStream> make_sealed_stream(Generator generator, const std::string& key, std::uint64_t stream) {
     if (key.size() != 32) throw std::invalid_argument("key must be 32 bytes");
     RandomStream s{generator, {}, stream};
     for (int i = 0; i < 32; ++i)
@@ -21,23 +21,23 @@ std::unique_ptr<SealedStream> keyed_stream(Generator generator, const std::strin
 }
 
 template <class T>
-void fill_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out,
-               void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
+void fill_numpy_with_draws(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out,
+                           void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)) {
     T* const data = out.mutable_data();
     const auto n = static_cast<std::size_t>(out.size());
-    tightdp::bindings::unlocked([&] { fill(*stream, first, n, data); });
+    tightdp::bindings::run_unlocked([&] { fill(*stream, first, n, data); });
 }
 
 template <class T, void (*fill)(const RandomStream&, std::uint64_t, std::size_t, T*)>
-py::array_t<T> filled(const SealedStream& stream, std::uint64_t first, std::size_t n) {
+py::array_t<T> make_numpy_draws(const SealedStream& stream, std::uint64_t first, std::size_t n) {
     py::array_t<T> out(static_cast<py::ssize_t>(n));
-    fill_into<T>(stream, first, out, fill);
+    fill_numpy_with_draws<T>(stream, first, out, fill);
     return out;
 }
 
 template <class T>
-void normal_into(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
-    fill_into<T>(stream, first, out, &tightdp::fill_normal);
+void fill_numpy_with_normals(const SealedStream& stream, std::uint64_t first, py::array_t<T, py::array::c_style> out) {
+    fill_numpy_with_draws<T>(stream, first, out, &tightdp::fill_normal);
 }
 
 }  // namespace
@@ -56,16 +56,19 @@ void bind_random(py::module_& m) {
         py::arg("seed"), py::arg("stream"));
     const auto def_keyed = [&](const char* name, Generator generator) {
         m.def(
-            name, [generator](const py::bytes& key, std::uint64_t s) { return keyed_stream(generator, key, s); },
+            name, [generator](const py::bytes& key, std::uint64_t s) { return make_sealed_stream(generator, key, s); },
             py::arg("key"), py::arg("stream"));
     };
     def_keyed("chacha_stream", Generator::chacha20);
     def_keyed("aes_stream", Generator::aes256);
-    m.def("random_integers", &filled<std::uint64_t, &tightdp::fill_integers>, py::arg("stream"), py::arg("first"),
+    m.def("random_integers", &make_numpy_draws<std::uint64_t, &tightdp::fill_integers>, py::arg("stream"),
+          py::arg("first"), py::arg("n"));
+    m.def("random_uniform", &make_numpy_draws<double, &tightdp::fill_uniform>, py::arg("stream"), py::arg("first"),
           py::arg("n"));
-    m.def("random_uniform", &filled<double, &tightdp::fill_uniform>, py::arg("stream"), py::arg("first"), py::arg("n"));
-    m.def("random_normal", &normal_into<float>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
-    m.def("random_normal", &normal_into<double>, py::arg("stream"), py::arg("first"), py::arg("out").noconvert());
+    m.def("random_normal", &fill_numpy_with_normals<float>, py::arg("stream"), py::arg("first"),
+          py::arg("out").noconvert());
+    m.def("random_normal", &fill_numpy_with_normals<double>, py::arg("stream"), py::arg("first"),
+          py::arg("out").noconvert());
     m.def("max_threads", &tightdp::max_threads);
     m.def("set_max_threads", &tightdp::set_max_threads, py::arg("count"));
 }

@@ -8,7 +8,7 @@ void bind_selection(py::module_& m) {
     m.def(
         "worst_selections",
         [](double eta, std::size_t count, std::size_t cells) {
-            return tightdp::bindings::filled<double>(
+            return tightdp::bindings::fill_new_numpy<double>(
                 {static_cast<py::ssize_t>(2 * count * cells + 1)},
                 [&](double* curve) { tightdp::worst_selections(eta, count, cells, curve); });
         },

@@ -7,7 +7,7 @@
 #include "../sealed_stream.hpp"
 #include "clipping/clipped_sum.cuda.hpp"
 #include "contour/batch/epsilon_batch.cuda.hpp"
-#include "dense/product_sum.cuda.hpp"
+#include "dense_layers/product_sum.cuda.hpp"
 #include "prv/cells.cuda.hpp"
 #include "runtime/cuda_scratch.hpp"
 
@@ -16,13 +16,13 @@ namespace {
 using tightdp::ClipRequest;
 using tightdp::Dtype;
 using tightdp::bindings::SealedStream;
-using tightdp::cuda::check;
+using tightdp::cuda::check_cuda;
 using tightdp::cuda::Scratch;
 using Address = std::uintptr_t;
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 template <class T>
-T* at(Address address) {
+T* pointer_at(Address address) {
     return reinterpret_cast<T*>(address);
 }
 
@@ -33,16 +33,16 @@ int device_count() {
     return 0;
 }
 
-py::tuple describe(int device) {
+py::tuple describe_device(int device) {
     cudaDeviceProp p{};
-    check(cudaGetDeviceProperties(&p, device), "the properties of the device");
+    check_cuda(cudaGetDeviceProperties(&p, device), "the properties of the device");
     return py::make_tuple(py::str(p.name), p.major, p.minor, p.multiProcessorCount);
 }
 
 // Returns the number of the device whose memory contains an address, or -1 if the address is in host memory.
 int device_of(Address address) {
     cudaPointerAttributes found{};
-    check(cudaPointerGetAttributes(&found, at<void>(address)), "the owner of an address");
+    check_cuda(cudaPointerGetAttributes(&found, pointer_at<void>(address)), "the owner of an address");
     return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
 }
 
@@ -50,8 +50,8 @@ int device_of(Address address) {
 class OnDevice {
   public:
     explicit OnDevice(int device) {
-        check(cudaGetDevice(&before_), "the current device");
-        check(cudaSetDevice(device), "the device");
+        check_cuda(cudaGetDevice(&before_), "the current device");
+        check_cuda(cudaSetDevice(device), "the device");
     }
     ~OnDevice() { cudaSetDevice(before_); }
 
@@ -75,7 +75,8 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
                  bool accumulate) {
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
-        r.segments.push_back({at<void>(data), stride, static_cast<std::size_t>(columns), at<void>(out), noise_index});
+        r.segments.push_back(
+            {pointer_at<void>(data), stride, static_cast<std::size_t>(columns), pointer_at<void>(out), noise_index});
     r.rows = static_cast<std::size_t>(rows);
     r.dtype = dtype_of(dtype);
     r.out_double = out_dtype == "float64";
@@ -85,15 +86,15 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     r.max_norm = max_norm;
     r.rule = normalize ? tightdp::clipping::Rule::normalize : tightdp::clipping::Rule::flat;
     r.stability = stability;
-    r.weights = at<double>(weights);
-    r.center = at<double>(center);
-    r.inverse_scale = at<double>(inverse_scale);
+    r.weights = pointer_at<double>(weights);
+    r.center = pointer_at<double>(center);
+    r.inverse_scale = pointer_at<double>(inverse_scale);
     r.deviation = deviation;
     r.stream = noise ? &**noise : nullptr;
-    r.norms = at<double>(norms);
+    r.norms = pointer_at<double>(norms);
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::clipped_sum(r, at<CUstream_st>(stream));
+    tightdp::cuda::clipped_sum(r, pointer_at<CUstream_st>(stream));
 }
 
 // Adds normal noise, rounded to integers, to the `count` integers at `sums`. Writes the results times `scale` to `out`,
@@ -101,14 +102,14 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
 void release_sums(Address sums, std::int64_t count, Address out, bool full, double scale, double deviation,
                   const SealedStream& noise, int device, Address stream) {
     ClipRequest r;
-    r.segments.push_back({nullptr, 0, static_cast<std::size_t>(count), at<void>(out), 0});
+    r.segments.push_back({nullptr, 0, static_cast<std::size_t>(count), pointer_at<void>(out), 0});
     r.out_double = full;
     r.grid = scale;
     r.deviation = deviation;
     r.stream = &*noise;
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::release_sums(r, at<std::int64_t>(sums), at<CUstream_st>(stream));
+    tightdp::cuda::release_sums(r, pointer_at<std::int64_t>(sums), pointer_at<CUstream_st>(stream));
 }
 
 // Adds sum_k w[k][o] q[k][j] to sums[o][j]. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of
@@ -116,11 +117,11 @@ void release_sums(Address sums, std::int64_t count, Address out, bool full, doub
 void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, std::int64_t outputs,
                          std::int64_t columns, int device, Address stream) {
     const tightdp::IntegerProduct p{
-        at<std::int32_t>(w),   at<std::int16_t>(q), rows, outputs, columns, tightdp::kLargestIntegerProduct,
-        at<std::int64_t>(sums)};
+        pointer_at<std::int32_t>(w),     pointer_at<std::int16_t>(q),   rows, outputs, columns,
+        tightdp::kLargestIntegerProduct, pointer_at<std::int64_t>(sums)};
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::add_integer_product(p, at<CUstream_st>(stream));
+    tightdp::cuda::add_integer_product(p, pointer_at<CUstream_st>(stream));
 }
 
 // Clips the gradients of a batch's records, rounds them to integers, and adds the integers to totals. `layers` is a
@@ -132,18 +133,18 @@ void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, s
     tightdp::ProductSum r{};
     r.rows = rows;
     r.bound = bound, r.inverse_grid = inverse_grid;
-    r.taken = at<std::uint8_t>(taken), r.bounds = at<double>(bounds);
+    r.taken = pointer_at<std::uint8_t>(taken), r.bounds = pointer_at<double>(bounds);
     for (const auto& [inputs, errors, columns, outputs, totals] : layers) {
         tightdp::DenseLayer layer{};
-        layer.inputs = at<void>(inputs), layer.errors = at<void>(errors);
+        layer.inputs = pointer_at<void>(inputs), layer.errors = pointer_at<void>(errors);
         layer.columns = columns, layer.outputs = outputs;
         r.layers.push_back(layer);
-        r.totals.push_back(at<std::int64_t>(totals));
+        r.totals.push_back(pointer_at<std::int64_t>(totals));
     }
     py::gil_scoped_release release;
     const OnDevice current(device);
-    full ? tightdp::cuda::add_products<double>(r, at<CUstream_st>(stream))
-         : tightdp::cuda::add_products<float>(r, at<CUstream_st>(stream));
+    full ? tightdp::cuda::add_products<double>(r, pointer_at<CUstream_st>(stream))
+         : tightdp::cuda::add_products<float>(r, pointer_at<CUstream_st>(stream));
 }
 
 // Computes a batch of epsilons. Arguments and results are arrays on the host. The function waits for the result.
@@ -161,23 +162,24 @@ py::tuple epsilon_batch(Doubles sigma, Doubles q, Doubles steps, Doubles delta, 
         double* const d = memory.as<double>();
         auto* const d_status = reinterpret_cast<unsigned char*>(d + 6 * n);
         for (std::size_t i = 0; i < 4; ++i)
-            check(cudaMemcpyAsync(d + i * n, inputs[i], n * 8, cudaMemcpyHostToDevice, nullptr), "copying settings");
+            check_cuda(cudaMemcpyAsync(d + i * n, inputs[i], n * 8, cudaMemcpyHostToDevice, nullptr),
+                       "copying settings");
         tightdp::cuda::epsilon_batch(static_cast<std::int64_t>(n), d, d + n, d + 2 * n, d + 3 * n, tolerance, d + 4 * n,
                                      d + 5 * n, d_status, nullptr);
-        check(cudaMemcpyAsync(lo, d + 4 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
-        check(cudaMemcpyAsync(up, d + 5 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
-        check(cudaMemcpyAsync(st, d_status, n, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
-        check(cudaStreamSynchronize(nullptr), "the batched contour engine");
+        check_cuda(cudaMemcpyAsync(lo, d + 4 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check_cuda(cudaMemcpyAsync(up, d + 5 * n, n * 8, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check_cuda(cudaMemcpyAsync(st, d_status, n, cudaMemcpyDeviceToHost, nullptr), "copying bounds");
+        check_cuda(cudaStreamSynchronize(nullptr), "the batched contour engine");
     }
     return py::make_tuple(lower, upper, status);
 }
 
 void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first, std::int64_t count, Address out,
                int device, Address stream) {
-    const tightdp::prv::Run run = tightdp::bindings::run(entry);
+    const tightdp::prv::Run run = tightdp::bindings::read_prv_entry(entry);
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::prv_cells(run.law, h, first, count, at<double>(out), at<CUstream_st>(stream));
+    tightdp::cuda::prv_cells(run.law, h, first, count, pointer_at<double>(out), pointer_at<CUstream_st>(stream));
 }
 
 }  // namespace
@@ -188,7 +190,7 @@ PYBIND11_MODULE(_cuda, m) {
     py::module_::import("tightdp._core");  // registers the type of streams
     py::register_exception<tightdp::cuda::Error>(m, "CudaError", PyExc_RuntimeError);
     m.def("device_count", &device_count);
-    m.def("describe", &describe, "device"_a);
+    m.def("describe", &describe_device, "device"_a);
     m.def("device_of", &device_of, "address"_a);
     m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "deviation"_a,
           "noise"_a, "norms"_a, "grid"_a, "device"_a, "stream"_a, "normalize"_a = false, "stability"_a = 0.01,

@@ -12,7 +12,7 @@
 #include "grid/grid_engine.hpp"
 #include "runtime/arithmetic.hpp"
 #include "runtime/compensated_sum.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 
 namespace tightdp {
@@ -46,15 +46,15 @@ using Part = Composition::Part;
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
-// Units of work (runtime/work.hpp) for one bound, which takes about two seconds, and for a search. The work is limited
-// because a caller in C cannot interrupt the computation.
+// Units of work (runtime/work_budget.hpp) for one bound, which takes about two seconds, and for a search. The work is
+// limited because a caller in C cannot interrupt the computation.
 constexpr std::int64_t kUnits = 1'000'000'000, kSearchUnits = 15 * kUnits;
 
 constexpr double kMostCount = 0x1p53;
 
 // A description of what is wrong with the C library, or an empty string. The fault is determined when this library is
 // loaded.
-const std::string fault_of_library = library_fault();
+const std::string fault_of_library = find_library_fault();
 
 void check_accounting_arithmetic() {
     if (const char* fault = arithmetic_fault()) throw std::runtime_error(fault);

@@ -13,7 +13,7 @@
 
 #include "ratio_mean.hpp"
 #include "ratio_sum.simd.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::allocation {
 namespace {

@@ -1,4 +1,4 @@
-// Clips rows and adds them up on threads. plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
+// Clips rows and adds them up on threads. clip_plan.hpp explains tiles, stripes, blocks and chunks. The exact form adds
 // integers (clipped_sum.hpp).
 #include "clipped_sum.hpp"
 
@@ -10,8 +10,8 @@
 #include <span>
 #include <type_traits>
 
+#include "clip_plan.hpp"
 #include "extreme_rows.hpp"
-#include "plan.hpp"
 #include "random/draws.hpp"
 #include "random/rounded_normal.hpp"
 #include "runtime/aligned.hpp"
@@ -39,12 +39,12 @@ class Clipper {
         : r_(request),
           plan_(plan),
           rows_(request),
-          kernels_(TIGHTDP_SELECT_SIMD(clip_kernels)(request.dtype, request.center != nullptr, kExact)),
-          finish_(TIGHTDP_SELECT_SIMD(finish_kernels)()),
+          kernels_(TIGHTDP_SELECT_SIMD(clip_tile_kernels)(request.dtype, request.center != nullptr, kExact)),
+          finish_(TIGHTDP_SELECT_SIMD(clip_finish_kernels)()),
           single_(request.dtype != Dtype::float64 && !request.center),
-          rounding_(single_ ? clipping::single_rounding() : clipping::double_rounding(plan.longest_chain)) {
+          rounding_(single_ ? clipping::single_clip_rounding() : clipping::double_clip_rounding(plan.longest_chain)) {
         if constexpr (kExact) {
-            rounding_ = clipping::exact_rounding(rounding_);
+            rounding_ = clipping::exact_clip_rounding(rounding_);
             lane_weight_ = kLaneLimit * request.grid / request.max_norm;
         }
     }
@@ -63,32 +63,33 @@ class Clipper {
     // chunk. Each chunk of rows has its own sums in `sums`, one for each column. If `finish` is true, the rows are one
     // chunk, and the sums are written to the output after the last block. If these rows are a single block, `sums` has
     // room for the kRunColumns columns of one run, since each run's sums are written before the next run begins.
-    void run(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers, Sum* sums,
-             bool finish) const noexcept {
-        const Range stripes = share(plan_.stripe_count(), 1, worker, workers);
+    void run_clip_blocks(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers,
+                         Sum* sums, bool finish) const noexcept {
+        const Range stripes = share(plan_.clip_stripe_count(), 1, worker, workers);
         const bool kept = !finish || end - begin > rows;
         Block block;
         unsigned parity = 0;
         do {
-            block.follow(begin, rows, plan_.chunk_rows, end);
-            double* const squared = team.squares.data() + parity * plan_.stripe_count() * kBlockRows;
-            norms(block, stripes, squared);
+            block.start_clip_block(begin, rows, plan_.chunk_rows, end);
+            double* const squared = team.squares.data() + parity * plan_.clip_stripe_count() * kBlockRows;
+            compute_clip_norms(block, stripes, squared);
             // Worker 0, the calling thread, decides for all workers whether to go on. A worker that decided alone might
             // leave while others wait for it. Decisions for successive blocks are stored apart, because a slow thread
             // may still read the decision for the block before.
             if (worker == 0) team.stopped[parity] = stop_.raised(0);
             team.barrier.wait(workers);
             if (team.stopped[parity]) return;
-            factors(block, squared, worker == 0);
+            compute_clip_factors(block, squared, worker == 0);
             begin = block.end;
-            add(block, stripes, sums + block.begin / plan_.chunk_rows * plan_.columns, kept, begin == end && finish);
+            add_clip_block(block, stripes, sums + block.begin / plan_.chunk_rows * plan_.columns, kept,
+                           begin == end && finish);
             parity ^= 1;
         } while (begin < end);
     }
 
     // Writes the sums of a tile, with noise, to the output. In the exact form, the noise is added to the integers in
     // `sums`.
-    void write(const ClipTile& tile, Sum* sums) const noexcept {
+    void write_clip_tile(const ClipTile& tile, Sum* sums) const noexcept {
         const ClipSegment& segment = r_.segments[tile.segment];
         const std::uint64_t noise_index = segment.noise_index + tile.column;
         if constexpr (kExact) {
@@ -96,34 +97,34 @@ class Clipper {
                 add_rounded_normals_range(*r_.stream, {&r_.deviation, false}, noise_index,
                                           static_cast<std::size_t>(tile.columns), sums);
             if (r_.out_integers)
-                add_up(static_cast<Sum*>(segment.out) + tile.column, sums, tile.columns, r_.accumulate);
+                add_clip_sums(static_cast<Sum*>(segment.out) + tile.column, sums, tile.columns, r_.accumulate);
             else if (r_.out_double)
                 finish_.full_of_integers(static_cast<double*>(segment.out) + tile.column, sums, r_.grid, tile.columns);
             else
                 finish_.single_of_integers(static_cast<float*>(segment.out) + tile.column, sums, r_.grid, tile.columns);
         } else if (r_.out_double) {
-            write_as(static_cast<double*>(segment.out) + tile.column, finish_.full, tile, noise_index, sums);
+            write_clip_tile_as(static_cast<double*>(segment.out) + tile.column, finish_.full, tile, noise_index, sums);
         } else {
-            write_as(static_cast<float*>(segment.out) + tile.column, finish_.single, tile, noise_index, sums);
+            write_clip_tile_as(static_cast<float*>(segment.out) + tile.column, finish_.single, tile, noise_index, sums);
         }
     }
 
     // Returns whether the job has to stop early. The function is called before `rows` rows are added to the sums of a
     // tile. If `finish` is true, the sums are then written with noise, and the noise counts as further work.
-    bool stopped(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
+    bool must_stop_clipping(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
         return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }
     void rethrow() const { stop_.rethrow(); }
 
     // Computes to[j] = (add ? to[j] : 0) + sums[j], modulo 2^64 for integers.
-    static void add_up(Sum* to, const Sum* sums, std::int64_t n, bool add) noexcept {
+    static void add_clip_sums(Sum* to, const Sum* sums, std::int64_t n, bool add) noexcept {
         using Wrapping = std::conditional_t<kExact, std::uint64_t, double>;
         for (std::int64_t j = 0; j < n; ++j)
             to[j] = add ? static_cast<Sum>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(sums[j])) : sums[j];
     }
 
   private:
-    // Units of work (runtime/work.hpp) for the noise of a column, which may take a few microseconds.
+    // Units of work (runtime/work_budget.hpp) for the noise of a column, which may take a few microseconds.
     static constexpr std::size_t kNoise = 1024;
 
     // A block of at most kBlockRows rows of one chunk.
@@ -136,106 +137,108 @@ class Clipper {
         std::uint64_t heavy = 0;
         static_assert(kBlockRows <= 64);
 
-        std::size_t count() const { return end - begin; }
-        void follow(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
+        std::size_t count_clip_rows() const { return end - begin; }
+        void start_clip_block(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
             begin = row;
             fresh = row % chunk_rows == 0;
             end = std::min({last, row + rows, (row / chunk_rows + 1) * chunk_rows});
         }
     };
 
-    // Returns the sweep (tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the block
-    // on. Rows beyond the block's end, and rows that are not wanted, are replaced by rows of zeros.
+    // Returns the sweep (clip_tile.hpp) over the columns of a tile and over kSweepRows rows, from row `first` of the
+    // block on. Rows beyond the block's end, and rows that are not wanted, are replaced by rows of zeros.
     template <class Wanted>
-    Sweep sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
-                Wanted&& wanted) const noexcept {
+    Sweep make_clip_sweep(const Block& block, std::size_t first, const ClipTile& tile, const void* (&rows)[kSweepRows],
+                          Wanted&& wanted) const noexcept {
         const std::ptrdiff_t stride = r_.segments[tile.segment].stride;
-        const char* p = rows_.at(block.begin + first, tile);
+        const char* p = rows_.find_extreme_row(block.begin + first, tile);
         for (std::size_t i = 0; i < kSweepRows; ++i, p += stride)
-            rows[i] = first + i < block.count() && wanted(i) ? static_cast<const void*>(p) : kZeroRow;
+            rows[i] = first + i < block.count_clip_rows() && wanted(i) ? static_cast<const void*>(p) : kZeroRow;
         const Transform transform =
             r_.center ? Transform{r_.center + tile.first, r_.inverse_scale + tile.first} : Transform{};
-        return {block.count() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
+        return {block.count_clip_rows() - first > kGroup ? 2 : 1, tile.columns, transform, rows};
     }
 
     // Computes the sums of squares of a block's rows, eight rows at a time. The processor's prefetching stops at the
     // end of a page. While one row then waits for memory, work on the other rows goes on.
-    void norms(const Block& block, Range stripes, double* squared) const noexcept {
+    void compute_clip_norms(const Block& block, Range stripes, double* squared) const noexcept {
         const void* rows[kSweepRows];
-        for (std::size_t first = 0; first < block.count(); first += kSweepRows)
+        for (std::size_t first = 0; first < block.count_clip_rows(); first += kSweepRows)
             for (std::size_t s = stripes.begin; s < stripes.end; ++s) {
                 double* const of_stripe = squared + s * kBlockRows + first;
                 std::fill_n(of_stripe, kSweepRows, 0.0);
                 for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
                     const ClipTile& tile = plan_.tiles[t];
                     if (stop_.raised(kSweepRows * tile.columns)) return;
-                    kernels_.square(sweep(block, first, tile, rows, [](std::size_t) { return true; }), of_stripe);
+                    kernels_.square(make_clip_sweep(block, first, tile, rows, [](std::size_t) { return true; }),
+                                    of_stripe);
                 }
             }
     }
 
     // Adds the rows of a block to `sums`, one run of tiles after the other.
-    void add(const Block& block, Range stripes, Sum* sums, bool kept, bool finish) const noexcept {
+    void add_clip_block(const Block& block, Range stripes, Sum* sums, bool kept, bool finish) const noexcept {
         const std::size_t end = plan_.stripes[stripes.end];
         for (std::size_t t = plan_.stripes[stripes.begin]; t < end; t += kRunTiles) {
             const std::span run(plan_.tiles.data() + t, std::min(kRunTiles, end - t));
-            add_run(block, run, kept ? sums + run.front().first : sums, finish);
+            add_clip_run(block, run, kept ? sums + run.front().first : sums, finish);
         }
     }
 
     // Adds a run of tiles to `sums`. The first number in `sums` belongs to the run's first column. Eight rows at a time
     // are added over the whole run. Reading all rows of one tile before the next tile would be slow, because the
     // processor prefetches the bytes that follow in the same row.
-    void add_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
+    void add_clip_run(const Block& block, std::span<const ClipTile> run, Sum* sums, bool finish) const noexcept {
         const auto of = [&](const ClipTile& tile) { return sums + (tile.first - run.front().first); };
         const void* rows[kSweepRows];
         double factors[kSweepRows];
-        for (std::size_t first = 0; first < block.count(); first += kSweepRows) {
+        for (std::size_t first = 0; first < block.count_clip_rows(); first += kSweepRows) {
             for (std::size_t i = 0; i < kSweepRows; ++i) {
-                const bool added = first + i < block.count() && !(block.heavy >> (first + i) & 1);
+                const bool added = first + i < block.count_clip_rows() && !(block.heavy >> (first + i) & 1);
                 factors[i] = added ? block.factors[first + i] : 0.0;
             }
             for (const ClipTile& tile : run) {
                 if (stop_.raised(kSweepRows * tile.columns)) return;
-                const Sweep swept = sweep(block, first, tile, rows, [&](std::size_t i) { return factors[i] > 0; });
+                const Sweep swept =
+                    make_clip_sweep(block, first, tile, rows, [&](std::size_t i) { return factors[i] > 0; });
                 kernels_.add(swept, factors, of(tile), first == 0 && block.fresh);
             }
         }
         for (const ClipTile& tile : run) {
-            if (stopped(tile, static_cast<std::size_t>(std::popcount(block.heavy)), finish)) return;
-            if (block.count() == 0) std::fill_n(of(tile), tile.columns, Sum{});
+            if (must_stop_clipping(tile, static_cast<std::size_t>(std::popcount(block.heavy)), finish)) return;
+            if (block.count_clip_rows() == 0) std::fill_n(of(tile), tile.columns, Sum{});
             if constexpr (kExact)
                 for (std::uint64_t left = block.heavy; left; left &= left - 1) {
                     const auto i = static_cast<std::size_t>(std::countr_zero(left));
-                    rows_.add_integers(block.begin + i, tile, block.factors[i], of(tile));
+                    rows_.add_extreme_row(block.begin + i, tile, block.factors[i], of(tile));
                 }
-            if (finish) write(tile, of(tile));
+            if (finish) write_clip_tile(tile, of(tile));
         }
     }
 
-    void factors(Block& rows, const double* squared, bool report) const noexcept {
+    void compute_clip_factors(Block& rows, const double* squared, bool report) const noexcept {
         rows.heavy = 0;
-        for (std::size_t i = 0; i < rows.count(); ++i) {
+        for (std::size_t i = 0; i < rows.count_clip_rows(); ++i) {
             double square = 0;
-            for (std::size_t s = 0; s < plan_.stripe_count(); ++s) square += squared[s * kBlockRows + i];
+            for (std::size_t s = 0; s < plan_.clip_stripe_count(); ++s) square += squared[s * kBlockRows + i];
             const std::size_t row = rows.begin + i;
-            const double norm = std::isfinite(square) ? std::sqrt(square) : rows_.norm_of_large(row);
+            const double norm = std::isfinite(square) ? std::sqrt(square) : rows_.norm_of_extreme_row(row);
             const double weight = r_.weights ? r_.weights[row] : 1.0;
             rows.factors[i] = clipping::clip_factor(norm, r_.max_norm, weight, r_.rule, r_.stability, rounding_);
             if constexpr (kExact) {
                 const bool heavy = weight > lane_weight_;
                 rows.heavy |= std::uint64_t{heavy && rows.factors[i] > 0} << i;
-                rows.factors[i] = clipping::grid_factor(rows.factors[i], 1 / r_.grid, single_ && !heavy);
+                rows.factors[i] = clipping::grid_clip_factor(rows.factors[i], 1 / r_.grid, single_ && !heavy);
             }
             if (report && r_.norms) r_.norms[row] = norm;
         }
     }
 
     template <class Real, class Finish>
-    void write_as(Real* out, Finish finish, const ClipTile& tile, std::uint64_t noise_index,
-                  const double* sums) const noexcept {
+    void write_clip_tile_as(Real* out, Finish finish, const ClipTile& tile, std::uint64_t noise_index,
+                            const double* sums) const noexcept {
         alignas(64) Real noise[kTileColumns];
-        if (r_.stream) normal_range(*r_.stream, noise_index, static_cast<std::size_t>(tile.columns), noise);
+        if (r_.stream) write_normal_range(*r_.stream, noise_index, static_cast<std::size_t>(tile.columns), noise);
         finish(out, sums, r_.stream ? noise : nullptr, r_.deviation, tile.columns, r_.accumulate);
     }
 
@@ -252,12 +255,12 @@ class Clipper {
 
 // Returns the memory as an array of sums, which are doubles or integers of 8 bytes.
 template <class Sum>
-Sum* sums_in(AlignedArray& memory) noexcept {
+Sum* view_clip_sums(AlignedArray& memory) noexcept {
     static_assert(sizeof(Sum) == sizeof(double));
     return reinterpret_cast<Sum*>(memory.data());
 }
 
-int useful_workers(std::size_t elements, std::size_t pieces) noexcept {
+int choose_clip_workers(std::size_t elements, std::size_t pieces) noexcept {
     // Each worker gets at least about 10 microseconds of work. With less work, waking a thread costs more time than it
     // saves.
     const std::size_t by_work = elements / (std::size_t{1} << 17) + 1;
@@ -266,61 +269,62 @@ int useful_workers(std::size_t elements, std::size_t pieces) noexcept {
 
 // Computes the sums with threads that share the columns. The threads wait for each other once in each block of rows.
 template <class Sum>
-void by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
-    const int wanted = useful_workers(request.rows * plan.columns + plan.columns, plan.stripe_count());
-    typename Clipper<Sum>::Team team(plan.stripe_count());
+void clip_by_columns(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
+    const int wanted = choose_clip_workers(request.rows * plan.columns + plan.columns, plan.clip_stripe_count());
+    typename Clipper<Sum>::Team team(plan.clip_stripe_count());
     // The thread pool may grant fewer workers than wanted. The number of rows in a block stays the same.
-    const std::size_t rows = block_rows(plan.row_bytes / static_cast<std::size_t>(wanted));
+    const std::size_t rows = choose_clip_block_rows(plan.row_bytes / static_cast<std::size_t>(wanted));
     const bool one_block = request.rows <= rows;
     const std::size_t own = one_block ? std::min(kRunColumns, plan.columns) : 0;
     AlignedArray sums(one_block ? static_cast<std::size_t>(wanted) * own : plan.columns);
     parallel(wanted, [&](int worker, int workers) {
-        Sum* const first = sums_in<Sum>(sums) + static_cast<std::size_t>(worker) * own;
-        clipper.run(team, 0, request.rows, rows, worker, workers, first, true);
+        Sum* const first = view_clip_sums<Sum>(sums) + static_cast<std::size_t>(worker) * own;
+        clipper.run_clip_blocks(team, 0, request.rows, rows, worker, workers, first, true);
     });
     clipper.rethrow();
 }
 
 // Computes the sums with threads that share the chunks of rows. The sums of the chunks are added in order.
 template <class Sum>
-void by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
-    const std::size_t chunks = plan.chunk_count(request.rows);
-    const int wanted = useful_workers(request.rows * plan.columns, chunks);
+void clip_by_rows(const ClipRequest& request, const ClipPlan& plan, const Clipper<Sum>& clipper) {
+    const std::size_t chunks = plan.clip_chunk_count(request.rows);
+    const int wanted = choose_clip_workers(request.rows * plan.columns, chunks);
     AlignedArray memory(chunks * plan.columns);
-    Sum* const sums = sums_in<Sum>(memory);
+    Sum* const sums = view_clip_sums<Sum>(memory);
     std::deque<typename Clipper<Sum>::Team> teams;
-    for (int i = 0; i < wanted; ++i) teams.emplace_back(plan.stripe_count());
+    for (int i = 0; i < wanted; ++i) teams.emplace_back(plan.clip_stripe_count());
     SpinBarrier summed;
     parallel(wanted, [&](int worker, int workers) {
         const Range own = share(chunks, 1, worker, workers);
         if (own.begin < own.end)
-            clipper.run(teams[worker], own.begin * plan.chunk_rows, std::min(request.rows, own.end * plan.chunk_rows),
-                        kSweepRows, 0, 1, sums, false);
+            clipper.run_clip_blocks(teams[worker], own.begin * plan.chunk_rows,
+                                    std::min(request.rows, own.end * plan.chunk_rows), kSweepRows, 0, 1, sums, false);
         summed.wait(workers);
         const Range mine = share(plan.tiles.size(), 1, worker, workers);
         for (std::size_t t = mine.begin; t < mine.end; ++t) {
             const ClipTile& tile = plan.tiles[t];
-            if (clipper.stopped(tile, chunks, true)) return;
+            if (clipper.must_stop_clipping(tile, chunks, true)) return;
             Sum* const total = sums + tile.first;
             for (std::size_t c = 1; c < chunks; ++c)
-                Clipper<Sum>::add_up(total, total + c * plan.columns, tile.columns, true);
-            clipper.write(tile, total);
+                Clipper<Sum>::add_clip_sums(total, total + c * plan.columns, tile.columns, true);
+            clipper.write_clip_tile(tile, total);
         }
     });
     clipper.rethrow();
 }
 
 template <class Sum>
-void run(const ClipRequest& request) {
+void run_clipped_sum(const ClipRequest& request) {
     const ClipPlan plan(request);
     const Clipper<Sum> clipper(request, plan);
-    plan.chunk_count(request.rows) > 1 ? by_rows(request, plan, clipper) : by_columns(request, plan, clipper);
+    plan.clip_chunk_count(request.rows) > 1 ? clip_by_rows(request, plan, clipper)
+                                            : clip_by_columns(request, plan, clipper);
 }
 
 }  // namespace
 
 void clipped_sum(const ClipRequest& request) {
-    request.grid > 0 ? run<std::int64_t>(request) : run<double>(request);
+    request.grid > 0 ? run_clipped_sum<std::int64_t>(request) : run_clipped_sum<double>(request);
 }
 
 }  // namespace tightdp

@@ -19,7 +19,7 @@ void exact_sum(const ClipRequest& request, cudaStream_t stream);
 
 // Adds the noise of a request to the integers `sums`, multiplies the results by request.grid, and writes them. The grid
 // need not be a power of two. The request has no rows. `sums` has an integer for each column, in device memory. The
-// result has the same bits as a release by tightdp::SumRelease (dense/product_sum.hpp).
+// result has the same bits as a release by tightdp::SumRelease (dense_layers/product_sum.hpp).
 void release_sums(const ClipRequest& request, const std::int64_t* sums, cudaStream_t stream);
 
 }  // namespace tightdp::cuda

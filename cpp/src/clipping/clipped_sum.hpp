@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "clip_tile.hpp"
 #include "tightdp/clipping/factor.hpp"
 #include "tightdp/random/tile.hpp"
-#include "tile.hpp"
 
 namespace tightdp {
 

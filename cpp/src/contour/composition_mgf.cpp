@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "contour/tail_bound/minorant_tail.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {

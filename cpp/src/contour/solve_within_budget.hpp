@@ -4,7 +4,7 @@
 #include <new>
 
 #include "result.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 
@@ -12,7 +12,8 @@ namespace tightdp::contour {
 // then uses another engine. The exception Interrupted is not caught.
 template <class Solve>
 Result solve_within_budget(const Solve& solve) {
-    // The budget is in units of runtime/work.hpp. A composition of a thousand parts takes about a third of the budget.
+    // The budget is in units of runtime/work_budget.hpp. A composition of a thousand parts takes about a third of the
+    // budget.
     const work::Budget budget(1'000'000'000);
     try {
         return solve();

@@ -11,7 +11,7 @@
 
 #include "fft/real_fft.hpp"
 #include "runtime/aligned.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::fixed_size {
 namespace {
@@ -24,7 +24,8 @@ constexpr double kSubtracted = 16 * u;
 constexpr double kRelative = 16 * u;
 // Largest part of a sum that may be lost by underflow.
 constexpr double kUnseen = 1e-290;
-// Units of work (runtime/work.hpp) for each point of a Fourier transform. A point was measured to take two nanoseconds.
+// Units of work (runtime/work_budget.hpp) for each point of a Fourier transform. A point was measured to take two
+// nanoseconds.
 constexpr std::int64_t kUnits = 2;
 
 // The worst privacy profile of the steps so far, at the losses eps = (i - n) h. A value is the excess of delta over its

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::fixed_size {
 namespace {
@@ -40,7 +40,7 @@ constexpr double kLeft = 1e-9;
 // kFirst enlarges the curve of the first kernel of the menu, and kWithin the curves that are compared with it. kFirst
 // is larger, so that a kernel that equals the first one up to rounding errors is left out of the menu.
 constexpr double kFirst = 1 + 1e-9, kWithin = 1 + 1e-10;
-constexpr std::int64_t kUnits = 150;  // units of work (runtime/work.hpp) of bound_triangle_hinge()
+constexpr std::int64_t kUnits = 150;  // units of work (runtime/work_budget.hpp) of bound_triangle_hinge()
 
 double triangle_upper_tail(double z) {
     return 0.5 * std::erfc(z * (1 / std::numbers::sqrt2));

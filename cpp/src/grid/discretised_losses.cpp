@@ -5,13 +5,13 @@
 
 #include "grid_loops.simd.hpp"
 #include "grid_weights.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {
 
-// Units of work (runtime/work.hpp): for the exponentials of one cell of a density, for one atom, and for the upper and
-// the lower weights of one cell.
+// Units of work (runtime/work_budget.hpp): for the exponentials of one cell of a density, for one atom, and for the
+// upper and the lower weights of one cell.
 constexpr std::int64_t kDensityUnits = 15, kAtomUnits = 30, kCellUnits = 20;
 
 // Writes the masses of a density to `cells`, tilted as described at Cells (grid_weights.hpp). Raises `slack` to the

@@ -9,7 +9,7 @@
 
 #include "level_composition.hpp"
 #include "normal_approximation.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tilt_estimates.hpp"
 #include "transform_free_bounds.hpp"
 
@@ -62,7 +62,7 @@ constexpr std::size_t kWide = 16;
 // hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Largest number of units of work for one call (runtime/work.hpp). The first bound for a composition of a thousand
+// Largest number of units of work for one call (runtime/work_budget.hpp). The first bound for a composition of a thousand
 // distinct distributions takes most of these units, and other bounds take a hundredth of them.
 constexpr std::int64_t kUnits = 6'000'000'000;
 // Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tilt_estimates.hpp"
 
 namespace tightdp::grid {

@@ -7,7 +7,7 @@
 
 #include "fft/real_fft.hpp"
 #include "grid_loops.simd.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {
@@ -15,8 +15,8 @@ namespace {
 // Bound on the weight that may be missing at each point, because grid_tilt() returns zero instead of exponentials below
 // e^-708.
 constexpr double kUnseen = 1e-300;
-// Units of work (runtime/work.hpp). kTransformUnits, kProductUnits and kPowerUnits are the work for each point of the
-// circle. kMomentUnits is the work for each weight.
+// Units of work (runtime/work_budget.hpp). kTransformUnits, kProductUnits and kPowerUnits are the work for each point
+// of the circle. kMomentUnits is the work for each weight.
 constexpr std::int64_t kTransformUnits = 5, kProductUnits = 2, kPowerUnits = 10, kMomentUnits = 5;
 
 std::int64_t count_grid_spectrum_work(std::int64_t units, std::size_t points) {

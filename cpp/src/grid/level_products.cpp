@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {

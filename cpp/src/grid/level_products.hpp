@@ -14,7 +14,7 @@
 
 namespace tightdp::grid {
 
-// The two sides of a cached result, and the units of work (runtime/work.hpp) that the result took.
+// The two sides of a cached result, and the units of work (runtime/work_budget.hpp) that the result took.
 template <class Side>
 struct Kept {
     Side upper, lower;

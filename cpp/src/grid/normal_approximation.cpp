@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "runtime/compensated_sum.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/gaussian.hpp"
 #include "tilt_estimates.hpp"
 #include "transform_free_bounds.hpp"
@@ -32,7 +32,7 @@ constexpr double kMostFall = 660;
 constexpr double kCut = -20;
 // Relative width of epsilon at which bisection ends.
 constexpr double kExact = 1e-13;
-// Units of work (runtime/work.hpp) for the exponentials of one point.
+// Units of work (runtime/work_budget.hpp) for the exponentials of one point.
 constexpr std::int64_t kPointUnits = 100;
 
 // Returns e^t - 1 - t >= 0 with a relative error of at most 24 u, where u = 2^-53.

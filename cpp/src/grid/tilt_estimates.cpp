@@ -9,7 +9,7 @@
 
 #include "grid_loops.simd.hpp"
 #include "result_store.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cell_loops.simd.hpp"
 #include "loss_distribution.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/special/mills.hpp"
 #include "tightdp/special/normal.hpp"
 
@@ -22,7 +22,7 @@ constexpr double kStep = 0.1;
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even if the exponent has a rounding error.
 constexpr double kNothing = -760;
-// Units of work (runtime/work.hpp) for one piece of a cell, and for a cell or a tail beside its pieces.
+// Units of work (runtime/work_budget.hpp) for one piece of a cell, and for a cell or a tail beside its pieces.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 // Least length of an interval whose normal mass is computed as a difference of two tails. At this length, the smaller
 // tail is at most 0.62 times the larger one.

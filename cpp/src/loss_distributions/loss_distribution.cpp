@@ -7,7 +7,7 @@
 #include <cmath>
 #include <memory>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::grid {
 namespace {

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "loss_distribution.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/special/logaddexp.hpp"
 
 namespace tightdp::grid {
@@ -36,9 +36,9 @@ constexpr std::size_t kMostFiner = 8000;
 constexpr double kBent = 0.25;
 constexpr int kMostHalvings = 48;
 constexpr int kMostSteps = 100;
-// Units of work (runtime/work.hpp) for one component and one cell. Every component takes kFaintUnits, which include
-// kFewLooks evaluations of the loss. Each further evaluation takes kLookUnits. A component that is not left out of the
-// cell (kFaint) takes kComponentUnits in addition.
+// Units of work (runtime/work_budget.hpp) for one component and one cell. Every component takes kFaintUnits, which
+// include kFewLooks evaluations of the loss. Each further evaluation takes kLookUnits. A component that is not left out
+// of the cell (kFaint) takes kComponentUnits in addition.
 constexpr std::int64_t kComponentUnits = 225, kFaintUnits = 75, kLookUnits = 10;
 constexpr int kFewLooks = 4;
 // A component's share at an output is its weight times its density there. If the ratio of two shares is below e^kFaint,

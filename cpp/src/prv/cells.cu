@@ -24,7 +24,7 @@ void prv_cells(const prv::Law& law, double h, long long first, std::int64_t coun
     std::visit(
         [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); },
         law);
-    check(cudaGetLastError(), "the launch of the cells");
+    check_cuda(cudaGetLastError(), "the launch of the cells");
 }
 
 }  // namespace tightdp::cuda

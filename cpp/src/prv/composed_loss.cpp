@@ -8,7 +8,7 @@
 
 #include "fft/real_fft.hpp"
 #include "runtime/compensated_sum.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::prv {
 namespace {
@@ -63,7 +63,7 @@ CellSums discretise_on_circle(const Law& law, const Circle& circle, const Circle
 }  // namespace
 
 Composite compose_on_cpu(const std::vector<Run>& runs, const Circle& circle) {
-    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work (runtime/work.hpp)
+    const auto units = 5 * static_cast<std::int64_t>(circle.n);  // units of work (runtime/work_budget.hpp)
     work::spend(units);
     const auto fft = RealFft::plan(circle.n);
     Composite made{AlignedArray(circle.n), {}, fft->rounding_bound(), kMassError};

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "composed_loss.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "tightdp/accounting/interval.hpp"
 
 namespace tightdp::prv {

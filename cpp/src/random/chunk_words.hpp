@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp {
 
@@ -22,16 +22,16 @@ class ChunkWords {
     ChunkWords(const random::RandomStream& stream, std::uint64_t chunk) noexcept
         : stream_(stream), tile_(chunk << kTilesPerChunkLog2) {}
 
-    std::uint64_t next64() noexcept {
-        if (used_ + 2 > kWords) refill();
+    std::uint64_t draw_random_word() noexcept {
+        if (used_ + 2 > kWords) refill_chunk_words();
         const std::uint64_t high = words_[used_], low = words_[used_ + 1];
         used_ += 2;
         return high << 32 | low;
     }
 
-    bool next_bit() noexcept {
+    bool draw_random_bit() noexcept {
         if (bits_left_ == 0) {
-            bits_ = next64();
+            bits_ = draw_random_word();
             bits_left_ = 64;
         }
         return bits_ >> --bits_left_ & 1;
@@ -41,7 +41,7 @@ class ChunkWords {
     static constexpr std::int64_t kTiles = 4;
     static constexpr int kWords = kTiles * random::kTileWords;
 
-    void refill() noexcept {
+    void refill_chunk_words() noexcept {
         TIGHTDP_SELECT_SIMD(random_tiles)(stream_, tile_, kTiles, words_);
         tile_ += kTiles;
         used_ = 0;

@@ -10,9 +10,9 @@ namespace {
 using exact::Uint128;
 using random::RandomStream;
 
-constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work.hpp) for one draw, about a microsecond
+constexpr std::int64_t kDrawUnits = 1000;  // units of work (runtime/work_budget.hpp) for one draw, about a microsecond
 template <class Draw>
-void add(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
+void add_discrete_draws(const RandomStream& stream, std::size_t n, std::int64_t* out, Draw draw) {
     parallel_pieces(n, kChunkDraws, kChunkDraws * kDrawUnits, [&](std::size_t begin, std::size_t end) {
         ChunkWords words(stream, begin / kChunkDraws);
         for (std::size_t i = begin; i < end; ++i) out[i] += draw(words);
@@ -38,21 +38,21 @@ void add_discrete_gaussian(const RandomStream& stream, std::uint64_t numerator, 
                       static_cast<double>(floor_sigma) + 1)) {
         const exact::GaussianParameters<Uint128> p(Uint128{numerator} * numerator, Uint128{denominator} * denominator,
                                                    floor_sigma);
-        add(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
+        add_discrete_draws(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
     } else {
         // The sampler's squared differences reach (1025 * 2^126)^2 < 2^273, where 1025 = kMostUnits + 1, and its
         // denominators reach 2^234. So 384 bits are used.
         using Int = exact::WideInt<6>;
         const exact::GaussianParameters<Int> p(Int(numerator) * Int(numerator), Int(denominator) * Int(denominator),
                                                floor_sigma);
-        add(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
+        add_discrete_draws(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });
     }
 }
 
 void add_discrete_laplace(const RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator, std::size_t n,
                           std::int64_t* out) {
     const exact::LaplaceParameters p{numerator, denominator};
-    add(stream, n, out, [&](ChunkWords& words) { return exact::discrete_laplace(p, words); });
+    add_discrete_draws(stream, n, out, [&](ChunkWords& words) { return exact::discrete_laplace(p, words); });
 }
 
 }  // namespace tightdp

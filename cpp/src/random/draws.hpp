@@ -33,7 +33,7 @@ void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::s
 void fill_normal(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out);
 
 // Write standard normals on the calling thread alone, for callers that use several threads already.
-void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept;
-void normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept;
+void write_normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, float* out) noexcept;
+void write_normal_range(const random::RandomStream& stream, std::uint64_t first, std::size_t n, double* out) noexcept;
 
 }  // namespace tightdp

@@ -1,7 +1,7 @@
 // Turns tiles of random words (tightdp/random/tile.hpp) into normals by the transform of Box and Muller.
 #include "tightdp/random/normal.hpp"
 
-#include "tiles.simd.hpp"
+#include "random_tiles.simd.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 
@@ -10,8 +10,8 @@ using namespace random;
 namespace {
 
 template <class Real>
-inline __attribute__((always_inline)) void transform(const std::uint32_t* __restrict words, std::int64_t count,
-                                                     Real* __restrict out) {
+inline __attribute__((always_inline)) void transform_words_to_normals(const std::uint32_t* __restrict words,
+                                                                      std::int64_t count, Real* __restrict out) {
     for (std::int64_t group = 0; group < 4 * count; ++group) {
         const std::uint32_t* const w = words + group * 4 * kLanes;
         Real* const z = out + group * 2 * kLanes;
@@ -27,10 +27,10 @@ inline __attribute__((always_inline)) void transform(const std::uint32_t* __rest
 }  // namespace
 
 void normal_tiles_f32(const std::uint32_t* words, std::int64_t count, float* out) {
-    transform(words, count, out);
+    transform_words_to_normals(words, count, out);
 }
 void normal_tiles_f64(const std::uint32_t* words, std::int64_t count, double* out) {
-    transform(words, count, out);
+    transform_words_to_normals(words, count, out);
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

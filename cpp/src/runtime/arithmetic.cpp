@@ -27,7 +27,7 @@ struct Hard {
 
 // Returns whether the error of `found` is larger than allowed. The difference found - value is computed exactly if
 // `found` is close to `value` (Sterbenz). If the two are not close, the difference is far above the allowed error.
-bool off(const Hard& h) {
+bool exceeds_arithmetic_error(const Hard& h) {
     return !(std::abs((h.found - h.value) - h.rest) <= h.units * 0x1p-53 * std::abs(h.value) + DBL_TRUE_MIN);
 }
 
@@ -48,7 +48,7 @@ const char* arithmetic_fault() noexcept {
     return nullptr;
 }
 
-std::string library_fault() {
+std::string find_library_fault() {
     // The arguments are copied through a volatile variable, so that the compiler does not evaluate the functions
     // itself.
     const auto at = [](double x) {
@@ -66,7 +66,7 @@ std::string library_fault() {
     };
 #undef HARD
     for (const Hard& h : table) {
-        if (!off(h)) continue;
+        if (!exceeds_arithmetic_error(h)) continue;
         char text[160];
         std::snprintf(text, sizeof text,
                       "the C library's %s is %.17g, and %.17g is right: off by more than %g units of 2^-53",

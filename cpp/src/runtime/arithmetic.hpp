@@ -13,6 +13,6 @@ const char* arithmetic_fault() noexcept;
 // Tests the functions of the C library at the arguments in hard_arguments.hpp. Returns a message about the first
 // function whose error is larger than the proofs assume. If there is no such function, the message is empty. The test
 // takes some microseconds.
-std::string library_fault();
+std::string find_library_fault();
 
 }  // namespace tightdp

@@ -13,17 +13,17 @@ struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-inline void check(cudaError_t status, const char* what) {
+inline void check_cuda(cudaError_t status, const char* what) {
     if (status == cudaSuccess) return;
     cudaGetLastError();  // clears the error, so that the next call does not report it again
     throw Error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
 // Returns an attribute of the current device.
-inline std::int64_t attribute(cudaDeviceAttr what) {
+inline std::int64_t cuda_attribute(cudaDeviceAttr what) {
     int device = 0, value = 0;
-    check(cudaGetDevice(&device), "the current device");
-    check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
+    check_cuda(cudaGetDevice(&device), "the current device");
+    check_cuda(cudaDeviceGetAttribute(&value, what, device), "an attribute of the device");
     return value;
 }
 

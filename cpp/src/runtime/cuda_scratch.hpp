@@ -13,14 +13,14 @@ namespace tightdp::cuda {
 // Returns the library's own memory pool of the current device. Freed memory stays in this pool. By default, a pool
 // returns its freed memory to the driver each time that the host waits, and the next call has to map memory again. The
 // device's default pool is not used, since users may have changed its settings.
-inline cudaMemPool_t pool_here() {
+inline cudaMemPool_t find_cuda_pool() {
     static std::mutex mutex;
     static std::map<int, cudaMemPool_t> pools;
     // The pool keeps this many bytes of freed memory, which suffice for the sums of a call. Further memory is returned
     // to the driver when the host waits.
     constexpr std::uint64_t kept = 256u << 20;
     int device = 0;
-    check(cudaGetDevice(&device), "the current device");
+    check_cuda(cudaGetDevice(&device), "the current device");
     const std::lock_guard lock(mutex);
     cudaMemPool_t& pool = pools[device];
     if (!pool) {
@@ -28,9 +28,9 @@ inline cudaMemPool_t pool_here() {
         props.allocType = cudaMemAllocationTypePinned;
         props.location.type = cudaMemLocationTypeDevice;
         props.location.id = device;
-        check(cudaMemPoolCreate(&pool, &props), "a pool of memory");
+        check_cuda(cudaMemPoolCreate(&pool, &props), "a pool of memory");
         std::uint64_t threshold = kept;
-        check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "a pool of memory");
+        check_cuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), "a pool of memory");
     }
     return pool;
 }
@@ -38,7 +38,8 @@ inline cudaMemPool_t pool_here() {
 class Scratch {
   public:
     Scratch(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
-        if (bytes > 0) check(cudaMallocFromPoolAsync(&data_, bytes, pool_here(), stream), "memory on the device");
+        if (bytes > 0)
+            check_cuda(cudaMallocFromPoolAsync(&data_, bytes, find_cuda_pool(), stream), "memory on the device");
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};  // in the order of Isa
 
-Isa detect() noexcept {
+Isa detect_isa() noexcept {
     Isa best = Isa::baseline;
 #if defined(TIGHTDP_X86_DISPATCH)
     __builtin_cpu_init();
@@ -32,7 +32,7 @@ Isa detect() noexcept {
 
 // The instruction set is determined when the library is loaded, and not in a static variable of a function. If a
 // process is forked while another thread initialises such a variable, the child waits for that thread for ever.
-const Isa active = detect();
+const Isa active = detect_isa();
 
 AesUnit detect_aes([[maybe_unused]] Isa isa) noexcept {
 #if defined(TIGHTDP_X86_DISPATCH)
@@ -61,7 +61,7 @@ Isa active_isa() noexcept {
     return active;
 }
 
-AesUnit aes_unit() noexcept {
+AesUnit active_aes_unit() noexcept {
     return active_aes;
 }
 

@@ -20,6 +20,6 @@ enum class Outcome {
 // In a forked child there is never a pool. The team that this function started for a thread ends before the thread
 // forks, so that PyTorch's loops in the child do not wait for the team. With TIGHTDP_OPENMP=0 in the environment there
 // is no pool.
-Outcome run(int wanted, void (*body)(void*, int, int), void* context);
+Outcome run_in_openmp_pool(int wanted, void (*body)(void*, int, int), void* context);
 
 }  // namespace tightdp::openmp

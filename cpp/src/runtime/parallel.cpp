@@ -16,7 +16,7 @@
 namespace tightdp {
 namespace {
 
-void pause() noexcept {
+void pause_spinning() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -33,17 +33,17 @@ constexpr int kSpins = 6000;
 // that has not arrived by then has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
-int processors() noexcept {
+int count_usable_processors() noexcept {
     if (const char* text = std::getenv("TIGHTDP_NUM_THREADS")) {
         const std::int64_t n = std::strtol(text, nullptr, 10);
         if (n >= 1 && n <= 1024) return static_cast<int>(n);
     }
-    if (const int n = system::processors(); n > 0) return n;
+    if (const int n = system::count_processors(); n > 0) return n;
     const unsigned n = std::thread::hardware_concurrency();
     return n ? static_cast<int>(n) : 1;
 }
 
-std::atomic<int> thread_limit{processors()};
+std::atomic<int> thread_limit{count_usable_processors()};
 
 // Longest time for which a job waits for threads that sleep or have lost their processor. The job then starts without
 // these threads. Waking a thread took 30 to 210 microseconds on a virtual machine whose processor slept as well. The
@@ -53,10 +53,10 @@ constexpr std::chrono::microseconds kJoin{250};
 class Pool {
   public:
     // Runs a job as run_parallel does. Returns false, without a call of the body, if another caller uses the pool.
-    bool run(int wanted, void (*body)(void*, int, int), void* context) {
+    bool run_job(int wanted, void (*body)(void*, int, int), void* context) {
         std::unique_lock lock(busy_, std::try_to_lock);
         if (!lock) return false;
-        start(wanted - 1);
+        start_helpers(wanted - 1);
         body_ = body;
         context_ = context;
         places_ = std::min(wanted - 1, static_cast<int>(helpers_.size()));
@@ -66,22 +66,22 @@ class Pool {
         epoch_.fetch_add(1);
         epoch_.notify_all();
         const auto deadline = std::chrono::steady_clock::now() + kJoin;
-        while (team_.load() < places_ && std::chrono::steady_clock::now() < deadline) pause();
+        while (team_.load() < places_ && std::chrono::steady_clock::now() < deadline) pause_spinning();
         const int helpers = team_.fetch_or(kClosed);
         body(context, 0, helpers + 1);
         for (int spin = 0, done; (done = finished_.load()) < helpers; ++spin)
-            spin < kSpins ? pause() : finished_.wait(done);
+            spin < kSpins ? pause_spinning() : finished_.wait(done);
         return true;
     }
 
   private:
     static constexpr int kClosed = 1 << 30;
 
-    void start(int helpers) {
+    void start_helpers(int helpers) {
         try {
             while (static_cast<int>(helpers_.size()) < helpers) {
                 helpers_.reserve(helpers_.size() + 1);
-                std::thread thread(&Pool::serve, this);
+                std::thread thread(&Pool::serve_jobs, this);
                 helpers_.push_back(thread.native_handle());
                 thread.detach();
                 avoided_ = -1;
@@ -100,17 +100,17 @@ class Pool {
 
     // The loop of a helper. A helper takes the next place in the team, waits until the team is closed, and works. A
     // helper that is too late, or finds all places taken, waits for the next job.
-    void serve() {
+    void serve_jobs() {
         std::fesetenv(FE_DFL_ENV);  // the thread that started this one may round in another mode
         for (unsigned seen = 0;;) {
-            for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause() : epoch_.wait(seen);
+            for (int spin = 0; epoch_.load() == seen; ++spin) spin < kSpins ? pause_spinning() : epoch_.wait(seen);
             seen = epoch_.load();
             int place = team_.load();
             while (place < places_ && !team_.compare_exchange_weak(place, place + 1)) {
             }
             if (place >= places_) continue;  // kClosed, the flag of a closed team, exceeds any number of places
             int team;
-            while (!((team = team_.load()) & kClosed)) pause();
+            while (!((team = team_.load()) & kClosed)) pause_spinning();
             body_.load()(context_.load(), place + 1, (team & ~kClosed) + 1);
             finished_.fetch_add(1);
             finished_.notify_all();
@@ -137,13 +137,13 @@ void set_max_threads(int count) noexcept {
 }
 
 void run_parallel(int wanted, void (*body)(void*, int, int), void* context) {
-    if (wanted > 1) switch (openmp::run(wanted, body, context)) {
+    if (wanted > 1) switch (openmp::run_in_openmp_pool(wanted, body, context)) {
             case openmp::Outcome::kDone:
                 return;
             case openmp::Outcome::kBusy:
                 break;
             case openmp::Outcome::kNone:
-                if (PerProcess<Pool>::get().run(wanted, body, context)) return;
+                if (PerProcess<Pool>::get().run_job(wanted, body, context)) return;
         }
     body(context, 0, 1);
 }
@@ -156,7 +156,7 @@ void SpinBarrier::wait(int workers) noexcept {
         return;
     }
     for (int spin = 0; generation_.load() == generation; ++spin)
-        spin < kBarrierSpins ? pause() : std::this_thread::yield();
+        spin < kBarrierSpins ? pause_spinning() : std::this_thread::yield();
 }
 
 }  // namespace tightdp

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "work.hpp"
+#include "work_budget.hpp"
 
 namespace tightdp {
 
@@ -46,7 +46,7 @@ class SpinBarrier {
 class StopFlag {
   public:
     // Returns whether the job has to stop. Each thread calls this function once for each piece of work. `units` is the
-    // work for the piece, in the units of work.hpp.
+    // work for the piece, in the units of work_budget.hpp.
     bool raised(std::int64_t units) noexcept {
         if (raised_.load(std::memory_order_relaxed)) return true;
         if (work::asked_to_stop(units)) raised_.store(true, std::memory_order_relaxed);
@@ -63,8 +63,8 @@ class StopFlag {
 
 // Calls body(begin, end) on pieces of [0, total) of at most `grain` items. Each thread takes the next piece when it is
 // free. The calling thread thus works until no piece is left, and all this time it can be asked to stop. `units` is an
-// upper bound on the work for a piece, in the units of work.hpp. If the caller was asked to stop, the function throws
-// Interrupted after all pieces that were begun are done. The body must not throw.
+// upper bound on the work for a piece, in the units of work_budget.hpp. If the caller was asked to stop, the function
+// throws Interrupted after all pieces that were begun are done. The body must not throw.
 template <class Body>
 void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, Body&& body) {
     const std::size_t pieces = total / grain + (total % grain != 0);

@@ -8,7 +8,7 @@
 namespace tightdp::system {
 
 // Returns the number of processors that this process may run on, or 0 if the system does not tell.
-int processors() noexcept;
+int count_processors() noexcept;
 
 // Returns the size in bytes of a processor's second-level cache, or 0 if the system does not tell.
 std::size_t second_level_cache() noexcept;

@@ -23,8 +23,8 @@ void emulate_release(const py::array_t<std::int64_t, py::array::c_style>& sums,
 void bind_clipping(py::module_& m) {
     using namespace py::literals;
     using namespace tightdp;
-    bindings::def_clipped_sum(m, "emulate_clipped_sum", &emulate_clipped_sum);
-    bindings::def_clipped_sum<std::int64_t>(m, "emulate_exact_kernels", &emulate_exact_kernels, "blocks"_a);
+    bindings::bind_clipped_sum(m, "emulate_clipped_sum", &emulate_clipped_sum);
+    bindings::bind_clipped_sum<std::int64_t>(m, "emulate_exact_kernels", &emulate_exact_kernels, "blocks"_a);
     const auto bind_release = [&](auto function) {
         m.def("emulate_release", function, "sums"_a.noconvert(), "out"_a.noconvert(), "scale"_a, "deviation"_a,
               "noise"_a);
@@ -32,7 +32,7 @@ void bind_clipping(py::module_& m) {
     bind_release(&emulate_release<float>);
     bind_release(&emulate_release<double>);
     // The argument `device` has the three numbers of a SmallDevice (kernel_emulation.hpp).
-    bindings::def_clipped_sum<std::tuple<std::int64_t, std::int64_t, std::int64_t>>(
+    bindings::bind_clipped_sum<std::tuple<std::int64_t, std::int64_t, std::int64_t>>(
         m, "emulate_clip_kernels",
         [](const ClipRequest& request, const std::tuple<std::int64_t, std::int64_t, std::int64_t>& device) {
             const auto [processors, shared, resident] = device;

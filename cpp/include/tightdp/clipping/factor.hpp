@@ -12,7 +12,7 @@ enum class Rule : int { flat, normalize };
 
 // Returns `factor`. If `single` is true, returns min(factor, 2^127), which a float32 can hold. A smaller factor only
 // makes the example shorter.
-TIGHTDP_HD inline double at_most(double factor, bool single) noexcept {
+TIGHTDP_HD inline double cap_clip_factor(double factor, bool single) noexcept {
     return single && factor > 0x1p127 ? 0x1p127 : factor;
 }
 
@@ -32,7 +32,7 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
         quotient = safe / (norm + stability);
     else if (norm > safe)
         quotient = safe / norm;
-    const double factor = at_most(quotient * weight, rounding.to_single);
+    const double factor = cap_clip_factor(quotient * weight, rounding.to_single);
     if (quotient < 0x1p-1022 || factor < (rounding.to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
     return rounding.to_single ? round_down_to_single(factor) : factor;
 }
@@ -41,8 +41,8 @@ TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight
 // example adds the integers trunc(fl(T g_j)), where fl denotes rounding to floating point. The L2 norm of these
 // integers is at most weight * max_norm / grid (docs/theory/clipping.md, section 7). T is F / grid, which is exact
 // because the grid is a power of two. With `to_single`, T is rounded down to 24 bits. T is 0 if it would be subnormal.
-TIGHTDP_HD inline double grid_factor(double factor, double inverse_grid, bool to_single) noexcept {
-    const double scaled = at_most(factor * inverse_grid, to_single);
+TIGHTDP_HD inline double grid_clip_factor(double factor, double inverse_grid, bool to_single) noexcept {
+    const double scaled = cap_clip_factor(factor * inverse_grid, to_single);
     if (scaled < (to_single ? 0x1p-126 : 0x1p-1022)) return 0.0;
     return to_single ? round_down_to_single(scaled) : scaled;
 }

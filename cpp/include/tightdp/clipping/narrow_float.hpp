@@ -16,7 +16,7 @@ struct BFloat16 {
     uint16_t bits;
 };
 
-TIGHTDP_FORMULA float as_float(uint32_t bits) noexcept {
+TIGHTDP_FORMULA float narrow_float_from_bits(uint32_t bits) noexcept {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -27,7 +27,7 @@ TIGHTDP_FORMULA float to_float(float x) noexcept {
 }
 
 TIGHTDP_FORMULA float to_float(BFloat16 x) noexcept {
-    return as_float(uint32_t{x.bits} << 16);
+    return narrow_float_from_bits(uint32_t{x.bits} << 16);
 }
 
 // Converts exactly, including subnormals, infinities and NaNs. The function has no branches, so that it vectorises.
@@ -38,12 +38,12 @@ TIGHTDP_FORMULA float to_float(Float16 x) noexcept {
     // twice. A subnormal keeps its mantissa and gets the exponent of 2^-14. Then 2^-14 is subtracted. This avoids
     // subnormals of float32, which are slow.
     const uint32_t rebias = magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u;
-    const float subnormal = as_float(magnitude + 0x38800000u) - 0x1p-14f;
-    const float normal = as_float(magnitude + rebias);
+    const float subnormal = narrow_float_from_bits(magnitude + 0x38800000u) - 0x1p-14f;
+    const float normal = narrow_float_from_bits(magnitude + rebias);
     const float value = magnitude < 0x00800000u ? subnormal : normal;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return as_float(bits | sign);
+    return narrow_float_from_bits(bits | sign);
 }
 
 }  // namespace tightdp::clipping

@@ -22,21 +22,21 @@ struct Rounding {
 // Returns the rounding of rows of float32 or a narrower type. Rows are multiplied in float32, and each product has an
 // error of at most 2^-24. The squared norms are sums of exact squares, added in double. The second term of the slack
 // covers the error of these sums for any number of columns that fits in memory.
-TIGHTDP_HD inline Rounding single_rounding() noexcept {
+TIGHTDP_HD inline Rounding single_clip_rounding() noexcept {
     return {0x1p-24 + 0x1p-36, true, 0x1p-90};
 }
 
 // Returns the rounding of rows of float64, and of all rows that are centred or scaled. `longest_chain` is the largest
 // number of successive additions in the sum of squares. The slack covers these additions, and the roundings of the
 // norm, the factor and the products (docs/theory/clipping.md, section 2).
-TIGHTDP_HD inline Rounding double_rounding(double longest_chain) noexcept {
+TIGHTDP_HD inline Rounding double_clip_rounding(double longest_chain) noexcept {
     return {(longest_chain + 8) * 0x1p-53, false, 0x1p-900};
 }
 
 // Returns the rounding of exact releases, which truncate the entries of clipped rows to multiples of a grid step.
 // Errors below a grid step do not matter there, so `smallest` is 0. The clip factor stays a double until it is divided
 // by the grid step. `of_sums` is the rounding of the same rows in a release that is not exact.
-TIGHTDP_HD inline Rounding exact_rounding(Rounding of_sums) noexcept {
+TIGHTDP_HD inline Rounding exact_clip_rounding(Rounding of_sums) noexcept {
     return {of_sums.slack, false, 0};
 }
 

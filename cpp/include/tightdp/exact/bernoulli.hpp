@@ -2,9 +2,10 @@
 // algorithm is number 1 of Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (2020). The
 // proof is in docs/theory/noise.md, section 4.
 //
-// The type Words is a source of random bits with the methods next64(), for 64 uniform bits, and next_bit(). Int is an
-// unsigned integer type that can hold 2 c k, where k is the number of rounds of bernoulli_exp_small. k is random and
-// has no upper limit, but more than k rounds have a probability of at most 1/k!. So Int needs only some spare bits.
+// The type Words is a source of random bits with the methods draw_random_word(), for 64 uniform bits, and
+// draw_random_bit(). Int is an unsigned integer type that can hold 2 c k, where k is the number of rounds of
+// bernoulli_exp_small. k is random and has no upper limit, but more than k rounds have a probability of at most 1/k!.
+// So Int needs only some spare bits.
 #pragma once
 
 #include "wide_int.hpp"
@@ -17,7 +18,7 @@ template <class Int, class Words>
 bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) {
     // Computes the digits of a/c by long division. The first digit that differs from the digit of U decides.
     for (int i = 0;; ++i) {
-        const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.next_bit();
+        const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.draw_random_bit();
         a = a << 1;
         const bool digit = a >= c;
         if (digit) a = a - c;
@@ -29,10 +30,11 @@ bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) 
 template <class Int, class Words>
 bool bernoulli(const Int& a, const Int& c, Words& words) {
     if (a >= c) return true;
-    const std::uint64_t bits = words.next64();
+    const std::uint64_t bits = words.draw_random_word();
     // The quotient of doubles has an error below 2^-48, and decides the comparison if its distance from U exceeds
     // 2^-40.
-    const double gap = static_cast<double>(bits) * 0x1p-64 - approximate(a) / approximate(c);
+    const double gap =
+        static_cast<double>(bits) * 0x1p-64 - approximate_exact_integer(a) / approximate_exact_integer(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
     return below_ratio_exactly(bits, a, c, words);
@@ -75,7 +77,7 @@ template <class Words>
 std::uint64_t uniform_below(std::uint64_t n, Words& words) {
     const std::uint64_t reject = (0 - n) % n;
     for (;;) {
-        const Uint128 product = static_cast<Uint128>(words.next64()) * n;
+        const Uint128 product = static_cast<Uint128>(words.draw_random_word()) * n;
         if (static_cast<std::uint64_t>(product) >= reject) return static_cast<std::uint64_t>(product >> 64);
     }
 }

@@ -26,7 +26,7 @@ std::int64_t discrete_laplace(const LaplaceParameters& p, Words& words) {
         if (v == kMostUnits) continue;
         // u + t v has a geometric distribution with P(n + 1)/P(n) = exp(-1/t). Dividing by s makes the ratio exp(-s/t).
         const Uint128 magnitude = (static_cast<Uint128>(v) * p.t + u) / p.s;
-        const bool negative = words.next_bit();
+        const bool negative = words.draw_random_bit();
         if (negative && magnitude == 0) continue;  // otherwise 0 would be twice as likely as it should be
         const auto n = static_cast<std::int64_t>(magnitude);
         return negative ? -n : n;

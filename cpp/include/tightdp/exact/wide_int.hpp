@@ -58,12 +58,12 @@ struct WideInt {
 
 // Returns a double close to an integer, with a relative error below 2^-51. Where this error could change a caller's
 // result, the caller decides by exact arithmetic.
-TIGHTDP_HD inline double approximate(Uint128 x) noexcept {
+TIGHTDP_HD inline double approximate_exact_integer(Uint128 x) noexcept {
     return static_cast<double>(static_cast<std::uint64_t>(x >> 64)) * 0x1p64 +
            static_cast<double>(static_cast<std::uint64_t>(x));
 }
 template <int words>
-double approximate(const WideInt<words>& x) noexcept {
+double approximate_exact_integer(const WideInt<words>& x) noexcept {
     double y = 0;
     for (int i = words; i-- > 0;) y = y * 0x1p64 + static_cast<double>(x.w[i]);
     return y;

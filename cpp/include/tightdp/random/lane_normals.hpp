@@ -20,7 +20,7 @@ TIGHTDP_HD inline void lane_normals(const RandomStream& s, std::uint64_t tile, i
         if (s.generator == Generator::chacha20)
             for (int i = 0; i < 4; ++i) words[i] = state[4 * k + i];
         else
-            lane_words(s, tile, lane, k, words);
+            random_lane_words(s, tile, lane, k, words);
         pairs[k] = normal_pair<Real>(words[0], words[1], words[2], words[3]);
     }
 }

@@ -18,7 +18,7 @@ struct RoundingLimits {
 };
 
 template <int first_bits>
-TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
+TIGHTDP_FORMULA RoundingLimits normal_rounding_limits(double sigma) noexcept {
     const double relative = 0x1p-44 * sigma, window = 0x1p-12 * sigma;
     const double error = relative > 0x1p-20 ? relative : 0x1p-20;
     if constexpr (first_bits < 64) {
@@ -31,10 +31,11 @@ TIGHTDP_FORMULA RoundingLimits rounding_limits(double sigma) noexcept {
 
 // Computes the integer nearest to sigma z. Precondition: |sigma z| < 2^51. Returns true if, by the limit `gap`, sigma Z
 // may round to another integer.
-TIGHTDP_FORMULA bool nearest_integer(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
+TIGHTDP_FORMULA bool round_normal(const RoundingLimits& limits, double z, std::int64_t& nearest) noexcept {
     constexpr double shift = 0x1.8p52;  // an integer that is added to `shift` appears in the last binary digits
     const double v = limits.sigma * z, shifted = v + shift, gap = v - (shifted - shift);
-    nearest = detail::reinterpret<std::int64_t>(shifted) - detail::reinterpret<std::int64_t>(shift);
+    nearest =
+        detail::reinterpret_normal_bits<std::int64_t>(shifted) - detail::reinterpret_normal_bits<std::int64_t>(shift);
     return !((gap < limits.gap) & (-gap < limits.gap));
 }
 
@@ -46,8 +47,9 @@ struct RoundedPair {
 
 // Rounds the two normals of a pair, from the first digits of x and y in the words w0 to w3.
 template <int first_bits>
-TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const RoundingLimits& sine, std::uint32_t w0,
-                                         std::uint32_t w1, std::uint32_t w2, std::uint32_t w3) noexcept {
+TIGHTDP_FORMULA RoundedPair round_normal_pair(const RoundingLimits& cosine, const RoundingLimits& sine,
+                                              std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
+                                              std::uint32_t w3) noexcept {
     if constexpr (first_bits < 64) {  // takes the middle of the interval of numbers with these first digits
         static_assert(first_bits < 32);
         constexpr std::uint32_t open = 0xffffffffu >> first_bits, middle = 0x80000000u >> first_bits;
@@ -58,8 +60,8 @@ TIGHTDP_FORMULA RoundedPair nearest_pair(const RoundingLimits& cosine, const Rou
     const NormalPair<double> pair = normal_pair<double>(w0, w1, w2, w3);
     const double digits = w0;
     RoundedPair rounded;
-    const bool near_cosine = nearest_integer(cosine, pair.cosine, rounded.cosine);
-    const bool near_sine = nearest_integer(sine, pair.sine, rounded.sine);
+    const bool near_cosine = round_normal(cosine, pair.cosine, rounded.cosine);
+    const bool near_sine = round_normal(sine, pair.sine, rounded.sine);
     rounded.cosine_in_doubt = near_cosine | (digits < cosine.lowest) | (digits >= cosine.highest);
     rounded.sine_in_doubt = near_sine | (digits < sine.lowest) | (digits >= sine.highest);
     return rounded;

@@ -53,7 +53,8 @@ TIGHTDP_FORMULA void chacha20_words(const RandomStream& s, std::uint64_t block,
 }
 
 // Computes words 4k .. 4k+3 of a block of ChaCha20, or the four words of a block of Philox or AES-256.
-TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int k, std::uint32_t (&out)[4]) noexcept {
+TIGHTDP_FORMULA void random_block_words(const RandomStream& s, std::uint64_t block, int k,
+                                        std::uint32_t (&out)[4]) noexcept {
     if (s.generator == Generator::chacha20) {
         std::uint32_t words[kChaChaWords];
         chacha20_words(s, block, words);
@@ -71,16 +72,16 @@ TIGHTDP_FORMULA void block_words(const RandomStream& s, std::uint64_t block, int
 }
 
 // Computes the words in rows 4k .. 4k+3 of a lane of a tile.
-TIGHTDP_FORMULA void lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
-                                std::uint32_t (&out)[4]) noexcept {
+TIGHTDP_FORMULA void random_lane_words(const RandomStream& s, std::uint64_t tile, int lane, int k,
+                                       std::uint32_t (&out)[4]) noexcept {
     const bool chacha = s.generator == Generator::chacha20;
     const std::uint64_t first = chacha ? tile * kLanes : tile * 64 + static_cast<std::uint64_t>(16 * k);
-    block_words(s, first + static_cast<std::uint64_t>(lane), k, out);
+    random_block_words(s, first + static_cast<std::uint64_t>(lane), k, out);
 }
 
 // Returns the index, among all pairs of normals, of the pair that uses the words in rows 4k .. 4k+3 of a lane of a
 // tile.
-TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexcept {
+TIGHTDP_FORMULA std::uint64_t normal_pair_index(std::uint64_t tile, int lane, int k) noexcept {
     return tile * (kTileValues / 2) + static_cast<std::uint64_t>(kLanes * k + lane);
 }
 
@@ -88,9 +89,9 @@ TIGHTDP_FORMULA std::uint64_t pair_of(std::uint64_t tile, int lane, int k) noexc
 // group j are the first four words of block 2^63 + 2^16 pair + j. The tiles of all values and normals with indices
 // below 2^64 consist of blocks below 2^63, so no word is used twice (docs/theory/noise.md, section 5). Preconditions:
 // pair < 2^47 and j < 2^16.
-TIGHTDP_FORMULA void further_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
-                                   std::uint32_t (&out)[4]) noexcept {
-    block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);
+TIGHTDP_FORMULA void further_random_words(const RandomStream& s, std::uint64_t pair, std::uint32_t j,
+                                          std::uint32_t (&out)[4]) noexcept {
+    random_block_words(s, std::uint64_t{1} << 63 | pair << 16 | j, 0, out);
 }
 
 }  // namespace tightdp::random

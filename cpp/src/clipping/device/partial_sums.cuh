@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "block.cuh"
+#include "block_memory.cuh"
 #include "runtime/warp_team.cuh"
 
 namespace tightdp::cuda {

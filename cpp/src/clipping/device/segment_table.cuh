@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "clip.hpp"
+#include "clip_formulas.hpp"
 #include "runtime/cuda_check.hpp"
 #include "runtime/cuda_scratch.hpp"
 
@@ -32,11 +32,11 @@ class DeviceTable {
             Piece piece;
             const std::size_t count = std::min<std::size_t>(table.size() - i, Piece::kMost);
             std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i), count, piece.entries);
-            table_kernel<<<1, Piece::kMost, 0, stream>>>(piece, static_cast<int>(count), at() + i);
+            table_kernel<<<1, Piece::kMost, 0, stream>>>(piece, static_cast<int>(count), device_entries() + i);
         }
-        check(cudaGetLastError(), "the table of arrays");
+        check_cuda(cudaGetLastError(), "the table of arrays");
     }
-    Entry* at() const noexcept { return memory_.as<Entry>(); }
+    Entry* device_entries() const noexcept { return memory_.as<Entry>(); }
 
   private:
     Scratch memory_;

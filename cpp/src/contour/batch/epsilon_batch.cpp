@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "contour/direct_bounds.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -62,7 +62,8 @@ class Helpers {
     void wait() {
         using namespace std::chrono_literals;
         std::unique_lock lock(mutex_);
-        while (!done_.wait_for(lock, 20ms, [this] { return running_ == 0; })) work::look(work::counter());
+        while (!done_.wait_for(lock, 20ms, [this] { return running_ == 0; }))
+            work::check_work_stop(work::thread_work_counter());
     }
 
     ~Helpers() {

@@ -53,17 +53,17 @@ void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const d
                    double tolerance, double* lower, double* upper, unsigned char* status, cudaStream_t stream) {
     if (n == 0) return;
     int resident = 0;
-    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0), "occupancy");
-    const std::int64_t blocks =
-        std::min<std::int64_t>(attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
-                               (n + kWarps - 1) / kWarps);
+    check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, epsilon_kernel, 32 * kWarps, 0), "occupancy");
+    const std::int64_t blocks = std::min<std::int64_t>(
+        cuda_attribute(cudaDevAttrMultiProcessorCount) * std::clamp(resident, 1, kBlocksPerProcessor),
+        (n + kWarps - 1) / kWarps);
     const Scratch memories(static_cast<std::size_t>(blocks) * kWarps * sizeof(BatchMemory), stream);
     const Scratch taken(sizeof(unsigned long long), stream);
-    check(cudaMemsetAsync(taken.as<void>(), 0, sizeof(unsigned long long), stream), "a counter");
+    check_cuda(cudaMemsetAsync(taken.as<void>(), 0, sizeof(unsigned long long), stream), "a counter");
     epsilon_kernel<<<static_cast<unsigned>(blocks), 32 * kWarps, 0, stream>>>(
         {n, sigma, q, steps, delta, tolerance, lower, upper, status}, memories.as<BatchMemory>(),
         taken.as<unsigned long long>());
-    check(cudaGetLastError(), "the launch of the batched contour engine");
+    check_cuda(cudaGetLastError(), "the launch of the batched contour engine");
 }
 
 }  // namespace tightdp::cuda

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "runtime/team.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "trapezoid_sum.hpp"
 
 namespace tightdp::contour {
 
-// Units of work (runtime/work.hpp) for the functions at one abscissa, such as a sine and a cosine.
+// Units of work (runtime/work_budget.hpp) for the functions at one abscissa, such as a sine and a cosine.
 inline constexpr std::int64_t kAbscissaUnits = 20;
 
 class HostSum {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "runtime/compensated_sum.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -33,7 +33,7 @@ constexpr double kLooseEnough = 0.1;
 // Largest ratio of the noise multipliers in one interpolation, and smallest half-width of its interval divided by the
 // middle of the interval. The smallest half-width keeps the nodes distinct.
 constexpr double kWidest = 2, kLeastHalf = 1.0 / 1024;
-// Units of work (runtime/work.hpp) for the weight of a level at a node, and for one abscissa of a node.
+// Units of work (runtime/work_budget.hpp) for the weight of a level at a node, and for one abscissa of a node.
 constexpr std::int64_t kWeightUnits = 8, kAbscissaUnits = 60;
 
 // Returns the number of nodes with which the error of interpolation is at most e^{-log_inverse}.

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// Units of work (runtime/work.hpp). The first is for the loss at one node, or for the node's terms of the moments.
-// The second is for these terms under "replace". The third is for the products of four nodes at one abscissa.
+// Units of work (runtime/work_budget.hpp). The first is for the loss at one node, or for the node's terms of the
+// moments. The second is for these terms under "replace". The third is for the products of four nodes at one abscissa.
 constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits = 2;
 
 }  // namespace

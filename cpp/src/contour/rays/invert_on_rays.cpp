@@ -12,7 +12,7 @@
 #include "correlate.hpp"
 #include "ray_plan.hpp"
 #include "remainders.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 #include "single_steps.hpp"
 
 namespace tightdp::contour {
@@ -29,7 +29,8 @@ constexpr std::size_t kMostParts = 8;
 // is suitable, and the angle of the rays would be too small for steps of a useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
-// Units of work (runtime/work.hpp) for four products, and for the elementary functions (such as exp) of one point.
+// Units of work (runtime/work_budget.hpp) for four products, and for the elementary functions (such as exp) of one
+// point.
 constexpr std::int64_t kFourProductUnits = 3, kPointUnits = 200;
 // Largest logarithm of the bound on the product of (1 + D_j)^count over the distributions j. With a larger bound, all
 // digits of the sum would be lost. kMostFront is the limit of two numbers: -ln delta, and -ln of the factor in front of

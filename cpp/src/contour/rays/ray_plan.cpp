@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "contour/mgf/quadrature.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
@@ -17,7 +17,7 @@ constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
 // Largest increase, in nats, of the bound on ln prod (1 + D)^count (rays.md, section 1) by the turning of the paths. At
 // about this increase, the nodes of the sums are farthest apart.
 constexpr double kTurnNats = 45;
-// Units of work (runtime/work.hpp) for one node of an estimate.
+// Units of work (runtime/work_budget.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
 
 // Estimates of a bound on |D| for |zeta| up to gamma, by a coarse sum over the path.

@@ -7,12 +7,12 @@
 
 #include "contour/mgf/quadrature.hpp"
 #include "correlate.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// Units of work (runtime/work.hpp) for one node of a path.
+// Units of work (runtime/work_budget.hpp) for one node of a path.
 constexpr std::int64_t kPathNodeUnits = 150;
 // Largest |h| at which a path may begin, and smallest Re h at which it may end (rays.md, section 3.2).
 constexpr double kSmallLoss = 0.1, kLargeLoss = 3;

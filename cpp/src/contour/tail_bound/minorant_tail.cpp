@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// Units of work (runtime/work.hpp) for one cell, and for four cells at one value of s.
+// Units of work (runtime/work_budget.hpp) for one cell, and for four cells at one value of s.
 constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double bound_tail_variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "contour/mgf/sampled_mgf.hpp"
-#include "runtime/work.hpp"
+#include "runtime/work_budget.hpp"
 
 namespace tightdp::contour {
 namespace {
 
-// Units of work (runtime/work.hpp) for the loss, the weight and the move of one node.
+// Units of work (runtime/work_budget.hpp) for the loss, the weight and the move of one node.
 constexpr std::int64_t kNodeUnits = 6;
 
 }  // namespace

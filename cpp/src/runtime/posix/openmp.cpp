@@ -32,26 +32,27 @@ struct Runtime {
 constexpr int kPauseSoft = 1;  // omp_pause_soft: threads end, and settings are kept
 
 template <class Function>
-bool look_up(void* library, const char* name, Function& found) noexcept {
+bool look_up_openmp_function(void* library, const char* name, Function& found) noexcept {
     found = reinterpret_cast<Function>(dlsym(library, name));
     return found != nullptr;
 }
 
 // Finds the OpenMP runtime that the loaded library at `path` calls. The symbols are looked up in this library and in
 // the libraries that it links. Returns whether all entry points were found.
-bool find_in(const char* path, Runtime& found) noexcept {
+bool find_openmp_runtime_in(const char* path, Runtime& found) noexcept {
     void* library = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : nullptr;  // never closed, since threads use it
     // The runtimes of LLVM and Intel have the symbol __kmpc_fork_call. They need no pause before a fork.
-    if (library && !dlsym(library, "__kmpc_fork_call")) look_up(library, "omp_pause_resource_all", found.pause);
-    return library && look_up(library, "GOMP_parallel", found.parallel) &&
-           look_up(library, "omp_get_thread_num", found.thread_num) &&
-           look_up(library, "omp_get_num_threads", found.num_threads) &&
-           look_up(library, "omp_get_max_threads", found.max_threads) &&
-           look_up(library, "omp_in_parallel", found.in_parallel);
+    if (library && !dlsym(library, "__kmpc_fork_call"))
+        look_up_openmp_function(library, "omp_pause_resource_all", found.pause);
+    return library && look_up_openmp_function(library, "GOMP_parallel", found.parallel) &&
+           look_up_openmp_function(library, "omp_get_thread_num", found.thread_num) &&
+           look_up_openmp_function(library, "omp_get_num_threads", found.num_threads) &&
+           look_up_openmp_function(library, "omp_get_max_threads", found.max_threads) &&
+           look_up_openmp_function(library, "omp_in_parallel", found.in_parallel);
 }
 
 // Returns whether `path` is that of the library that contains PyTorch's loops.
-bool is_torch(const char* path) noexcept {
+bool is_torch_library(const char* path) noexcept {
     const char* slash = path ? std::strrchr(path, '/') : nullptr;
     return slash && std::strncmp(slash + 1, "libtorch_cpu.", 13) == 0;
 }
@@ -68,76 +69,76 @@ extern "C" int visit_first(dl_phdr_info* info, std::size_t, void* loads) {
 }
 
 extern "C" int visit_all(dl_phdr_info* info, std::size_t, void* loaded) {
-    if (is_torch(info->dlpi_name)) static_cast<Loaded*>(loaded)->torch = info->dlpi_name;
+    if (is_torch_library(info->dlpi_name)) static_cast<Loaded*>(loaded)->torch = info->dlpi_name;
     return 0;
 }
 
 // Returns a number that grows whenever a library is loaded. The call takes a tenth of a microsecond.
-unsigned long long loads() noexcept {
+unsigned long long count_loaded_libraries() noexcept {
     unsigned long long count = 0;
     dl_iterate_phdr(visit_first, &count);
     return count;
 }
 
-const char* torch_path() noexcept {
+const char* find_torch_library() noexcept {
     Loaded loaded;
     dl_iterate_phdr(visit_all, &loaded);
     return loaded.torch;  // the loader owns this string, which lives as long as the library
 }
 #elif defined(__APPLE__)
-unsigned long long loads() noexcept {
+unsigned long long count_loaded_libraries() noexcept {
     return _dyld_image_count();
 }
 
-const char* torch_path() noexcept {
+const char* find_torch_library() noexcept {
     for (std::uint32_t i = 0; i < _dyld_image_count(); ++i)
-        if (is_torch(_dyld_get_image_name(i))) return _dyld_get_image_name(i);
+        if (is_torch_library(_dyld_get_image_name(i))) return _dyld_get_image_name(i);
     return nullptr;
 }
 #else
-unsigned long long loads() noexcept {
+unsigned long long count_loaded_libraries() noexcept {
     return 1;
 }
 
-const char* torch_path() noexcept {
+const char* find_torch_library() noexcept {
     return nullptr;
 }
 #endif
 
 std::atomic<const Runtime*> found{nullptr};
 std::atomic<bool> forked{false};
-thread_local bool used = false;  // whether this thread's team may have been started by run()
+thread_local bool used = false;  // whether this thread's team may have been started by run_in_openmp_pool()
 
 // Ends the team of threads of the thread that is about to fork. In the child, the next loop would otherwise make GCC's
 // runtime wait for threads that only the parent has. The next loop of the parent starts a new team.
-void before_fork() {
+void end_openmp_team() {
     const Runtime* omp = found.load(std::memory_order_acquire);
     if (used && omp && omp->pause) omp->pause(kPauseSoft);
     used = false;
 }
-const int registered = system::at_fork(before_fork, [] { forked.store(true); });
+const int registered = system::at_fork(end_openmp_team, [] { forked.store(true); });
 
 const bool off = [] {
     const char* text = std::getenv("TIGHTDP_OPENMP");
     return text && std::strcmp(text, "0") == 0;
 }();
 
-bool wanted_at_all() noexcept {
+bool is_openmp_wanted() noexcept {
     static_cast<void>(registered);
     return !off && !forked.load(std::memory_order_relaxed);
 }
 
 // Returns the runtime if PyTorch is loaded, and null otherwise. The search is repeated if a library was loaded since
 // the last search.
-const Runtime* runtime() noexcept {
+const Runtime* find_openmp_runtime() noexcept {
     static constinit Runtime kept;
     static constinit std::atomic<unsigned long long> looked{0};
     static constinit std::atomic_flag looking = ATOMIC_FLAG_INIT;
     if (const Runtime* known = found.load(std::memory_order_acquire)) return known;
-    const unsigned long long now = loads();
+    const unsigned long long now = count_loaded_libraries();
     if (looked.load(std::memory_order_relaxed) == now || looking.test_and_set(std::memory_order_acquire))
         return nullptr;
-    if (!found.load(std::memory_order_acquire) && find_in(torch_path(), kept))
+    if (!found.load(std::memory_order_acquire) && find_openmp_runtime_in(find_torch_library(), kept))
         found.store(&kept, std::memory_order_release);
     looked.store(now, std::memory_order_relaxed);
     looking.clear(std::memory_order_release);
@@ -151,7 +152,7 @@ struct Job {
     void* context;
 };
 
-extern "C" void work(void* given) {
+extern "C" void run_openmp_job(void* given) {
     const Job& job = *static_cast<const Job*>(given);
     const int worker = job.runtime.thread_num();
     const int workers = std::min(job.wanted, job.runtime.num_threads());
@@ -168,9 +169,9 @@ std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
 }  // namespace
 
-Outcome run(int wanted, void (*body)(void*, int, int), void* context) {
-    if (!wanted_at_all()) return Outcome::kNone;
-    const Runtime* omp = runtime();
+Outcome run_in_openmp_pool(int wanted, void (*body)(void*, int, int), void* context) {
+    if (!is_openmp_wanted()) return Outcome::kNone;
+    const Runtime* omp = find_openmp_runtime();
     if (!omp) return Outcome::kNone;
     if (omp->in_parallel()) return Outcome::kBusy;
     if (omp->max_threads() < wanted) return Outcome::kNone;
@@ -179,7 +180,7 @@ Outcome run(int wanted, void (*body)(void*, int, int), void* context) {
     // Uses the whole team, as PyTorch's loops do. For a smaller team the runtime would end threads, and start them
     // again in PyTorch's next loop.
     used = true;
-    omp->parallel(work, &job, 0, 0);
+    omp->parallel(run_openmp_job, &job, 0, 0);
     busy.clear(std::memory_order_release);
     return Outcome::kDone;
 }

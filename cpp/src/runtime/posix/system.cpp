@@ -17,7 +17,7 @@
 
 namespace tightdp::system {
 
-int processors() noexcept {
+int count_processors() noexcept {
 #if defined(__linux__)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);

@@ -4,7 +4,7 @@
 
 namespace tightdp::openmp {
 
-Outcome run(int, void (*)(void*, int, int), void*) {
+Outcome run_in_openmp_pool(int, void (*)(void*, int, int), void*) {
     return Outcome::kNone;
 }
 

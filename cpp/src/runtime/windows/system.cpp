@@ -15,7 +15,7 @@
 namespace tightdp::system {
 
 // Counts the processors that the process may use. They are in one processor group, which has at most 64.
-int processors() noexcept {
+int count_processors() noexcept {
     DWORD_PTR process = 0, machine = 0;
     return GetProcessAffinityMask(GetCurrentProcess(), &process, &machine) ? std::popcount(process) : 0;
 }

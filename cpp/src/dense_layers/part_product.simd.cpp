@@ -1,0 +1,275 @@
+// Adds integer outer products w q^T of 16 bits. A block of records whose sums may exceed 32 bits, or that has larger
+// weights, is split into two parts: w = 2^8 high + low (docs/theory/exact-products.md, section 8).
+//
+// One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
+// therefore packed in pairs of records. Inputs are packed as [tile][pair][column]. A tile of weights has eight outputs,
+// and a Block for each block of records.
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#include "pack_integers.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+constexpr int kOutputs = 8, kColumns = 32, kRows = 8, kPairs = kDenseBlock / 2;
+constexpr int kWords = 2 * kLanes;
+constexpr std::int32_t kLargestShort = 0x7fff;
+constexpr double kMost32 = 0x7fffffff;
+using Words = std::int32_t __attribute__((vector_size(8 * kLanes)));
+// Number of registers that hold neighbouring columns. Each of eight rows of weights has its own sums, so two such
+// registers need sixteen registers of sums. With more sums, GCC 12 keeps some in memory, which takes twice as long.
+#if defined(TIGHTDP_ISA_avx512)
+constexpr int kVecs = 2;
+#else
+constexpr int kVecs = 1;
+#endif
+
+// The packed weights of a tile and a block of records. If the block is short, rows[0][pair][output] has the weights of
+// two records, and rows[1] is not used. Otherwise rows[half][pair] has four outputs, each as (low, high).
+struct Block {
+    // Upper bound on the sum over records of |w q|, for each output and column. Above kMost32, the block is not short.
+    double reach;
+    std::uint32_t rows[2][kPairs][kRows];
+
+    bool is_short_part_block() const noexcept { return reach <= kMost32; }
+};
+
+// Adds x0 w0 + x1 w1 to s in each lane of 32 bits, where x0 is the lower half of x and x1 the upper half.
+struct MultiplyAdd {
+    TIGHTDP_VINLINE void add_part_pairs(Words& s, Words x, Words w) {
+#if defined(TIGHTDP_ISA_avx512)
+        s += (Words)_mm512_madd_epi16((__m512i)x, (__m512i)w);
+#elif defined(TIGHTDP_ISA_avx2)
+        s += (Words)_mm256_madd_epi16((__m256i)x, (__m256i)w);
+#elif defined(__SSE2__)
+        s += (Words)_mm_madd_epi16((__m128i)x, (__m128i)w);
+#else
+        s += (x >> 16) * (w >> 16) + ((x << 16) >> 16) * ((w << 16) >> 16);
+#endif
+    }
+};
+
+// Adds the same products as MultiplyAdd, in one instruction of the extension VNNI. The instruction is written in
+// assembler, so that the compiler may not use the extension elsewhere in this file. Processors without the extension
+// use MultiplyAdd.
+struct DotProduct {
+    TIGHTDP_VINLINE void add_part_pairs([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
+#if defined(TIGHTDP_ISA_avx512)
+        asm("vpdpwssd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
+#elif defined(TIGHTDP_ISA_avx2)
+        asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(s) : "x"(x), "x"(w));
+#endif
+    }
+};
+
+// Computes the sums of some blocks, as an array [row][column]. `half` is that of Block.
+template <class Step>
+TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* blocks, std::int64_t count, int half,
+                                   std::int32_t* sums) {
+    for (int c = 0; c < kColumns; c += kVecs * kWords) {
+        Words s[kRows][kVecs] = {};
+        for (std::int64_t b = 0; b < count; ++b)
+            for (std::int64_t k = 0; k < kPairs; ++k) {
+                Words x[kVecs];
+#pragma GCC unroll 2
+                for (int v = 0; v < kVecs; ++v)
+                    __builtin_memcpy(&x[v], inputs + 4 * ((b * kPairs + k) * kColumns + c + v * kWords), sizeof x[v]);
+#pragma GCC unroll 8
+                for (int i = 0; i < kRows; ++i) {
+                    const Words w = static_cast<std::int32_t>(blocks[b].rows[half][k][i]) - Words{};
+#pragma GCC unroll 2
+                    for (int v = 0; v < kVecs; ++v) Step::add_part_pairs(s[i][v], x[v], w);
+                }
+            }
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+            for (int v = 0; v < kVecs; ++v)
+                __builtin_memcpy(sums + i * kColumns + c + v * kWords, &s[i][v], sizeof s[i][v]);
+    }
+}
+
+// Adds high[c] 2^8 + low[c], or low[c] if `high` is null, to the totals.
+TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width,
+                                  std::int64_t* out) {
+    auto* const total = reinterpret_cast<std::uint64_t*>(out);
+    if (high)
+        for (std::int64_t c = 0; c < width; ++c)
+            total[c] += static_cast<std::uint64_t>(std::int64_t{high[c]} * 256 + low[c]);
+    else
+        for (std::int64_t c = 0; c < width; ++c) total[c] += static_cast<std::uint64_t>(std::int64_t{low[c]});
+}
+
+// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an
+// output.
+template <int parts>
+TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns,
+                                   std::int64_t* out, std::int64_t stride) {
+    for (std::int64_t i = 0; i < outputs; ++i, sums += parts * kColumns, out += stride) {
+        const std::int32_t* const high = parts == 2 ? sums + kColumns : nullptr;
+        if (columns >= kColumns)
+            add_part_row(sums, high, kColumns, out);
+        else
+            add_part_row(sums, high, columns, out);
+    }
+}
+
+// Returns how many of `count` blocks are added in 32 bits before their sums go to the totals. Either all of them are
+// short, or none is.
+TIGHTDP_VINLINE std::int64_t count_part_run(const Block* blocks, std::int64_t count, std::int64_t limit) {
+    std::int64_t n = 1;
+    if (!blocks->is_short_part_block()) {
+        while (n < count && n < limit && !blocks[n].is_short_part_block()) ++n;
+        return n;
+    }
+    for (double reach = blocks->reach; n < count && (reach += blocks[n].reach) <= kMost32;) ++n;
+    return n;
+}
+
+template <class Step>
+void add_part_product(const PackedProduct& p) {
+    alignas(64) std::int32_t sums[kRows * kColumns];
+    const std::int64_t count = p.records / kDenseBlock, limit = p.limit / kDenseBlock;
+    for (std::int64_t j = 0; j < p.columns; j += kColumns)
+        for (std::int64_t o = 0; o < p.outputs; o += kOutputs) {
+            prefetch_product_totals(p, o, j, kOutputs, kColumns);
+            const auto* blocks = reinterpret_cast<const Block*>(p.weights) + o / kOutputs * count;
+            const std::uint8_t* inputs = p.inputs + 2 * j * p.records;
+            const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs, columns = p.columns - j;
+            std::int64_t* const out = p.sums + o * p.stride + j;
+            for (std::int64_t left = count, run; left > 0; left -= run) {
+                run = count_part_run(blocks, left, limit);
+                if (blocks->is_short_part_block()) {
+                    sum_part_tile<Step>(inputs, blocks, run, 0, sums);
+                    add_part_sums<1>(sums, outputs, columns, out, p.stride);
+                } else {
+                    for (std::int64_t half = 0; 4 * half < outputs; ++half) {
+                        sum_part_tile<Step>(inputs, blocks, run, static_cast<int>(half), sums);
+                        add_part_sums<2>(sums, outputs - 4 * half < 4 ? outputs - 4 * half : 4, columns,
+                                         out + 4 * half * p.stride, p.stride);
+                    }
+                }
+                blocks += run;
+                inputs += run * kPairs * kColumns * 4;
+            }
+        }
+}
+
+TIGHTDP_VINLINE std::uint32_t join_part_words(std::int32_t first, std::int32_t second) {
+    return (static_cast<std::uint32_t>(first) & 0xffff) | static_cast<std::uint32_t>(second) << 16;
+}
+
+// Returns the larger one of `most` and |x|.
+TIGHTDP_VINLINE std::int32_t larger_part_size(std::int32_t most, std::int32_t x) {
+    const std::int32_t size = x < 0 ? -x : x;
+    return most > size ? most : size;
+}
+
+// Confines the weights of one output to kLargestWeight. Returns the sum over records of |w| times the largest |q|,
+// which is exact, because its terms are 64 integers below 2^38.
+TIGHTDP_VINLINE double confine_part_weights(const double* w, const LargestInputs& largest, std::int32_t* integers) {
+    Vec reach{};
+    for (std::int64_t k = 0; k < kDenseBlock; k += kLanes)
+        reach += min(abs(load(w + k)), splat(kLargestWeight)) * load(largest + k);
+    for (std::int64_t k = 0; k < kDenseBlock; ++k) integers[k] = confine_packed_weight(w[k]);
+    double total = 0;
+    for (int l = 0; l < kLanes; ++l) total += reach[l];
+    return total;
+}
+
+// Packs the weights of one tile, `outputs` rows of kDenseBlock numbers. Missing outputs have zeros.
+TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const LargestInputs& largest, Block& block) {
+    std::int32_t integers[kOutputs][kDenseBlock] = {};
+    std::int32_t most = 0;
+    block.reach = 0;
+    for (std::int64_t i = 0; i < outputs; ++i) {
+        const double reach = confine_part_weights(w + i * kDenseBlock, largest, integers[i]);
+        block.reach = block.reach > reach ? block.reach : reach;
+        for (const std::int32_t x : integers[i]) most = larger_part_size(most, x);
+    }
+    if (most > kLargestShort) block.reach = 2 * kMost32;
+    if (block.is_short_part_block()) {
+        for (std::int64_t k = 0; k < kPairs; ++k)
+            for (int i = 0; i < kOutputs; ++i)
+                block.rows[0][k][i] = join_part_words(integers[i][2 * k], integers[i][2 * k + 1]);
+        return;
+    }
+    for (int i = 0; i < kOutputs; ++i)
+        for (std::int64_t k = 0; k < kPairs; ++k) {
+            const std::int32_t first = integers[i][2 * k], second = integers[i][2 * k + 1];
+            std::uint32_t* const parts = block.rows[i / 4][k] + i % 4 * 2;
+            parts[0] = join_part_words(low_digit(first), low_digit(second));
+            parts[1] = join_part_words(without_low_digit(first), without_low_digit(second));
+        }
+}
+
+void pack_part_weights(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place) {
+    auto* const blocks = reinterpret_cast<Block*>(place.first) + place.at / kDenseBlock;
+    for (std::int64_t o = 0; o < outputs; o += kOutputs)
+        pack_part_tile(w + o * kDenseBlock, outputs - o < kOutputs ? outputs - o : kOutputs, largest,
+                       blocks[o / kOutputs * (place.records / kDenseBlock)]);
+}
+
+template <class T>
+void pack_part_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& largest) {
+    std::int32_t first[kColumns], second[kColumns];
+    for (std::int64_t k = 0; k < kDenseBlock; k += 2) {
+        std::int32_t most[2][kColumns] = {};
+        for (std::int64_t j = 0; j < b.columns; j += kColumns) {
+            round_packed_row<kColumns>(b, k, j, first);
+            round_packed_row<kColumns>(b, k + 1, j, second);
+            std::uint32_t both[kColumns];
+            for (int i = 0; i < kColumns; ++i) {
+                both[i] = join_part_words(first[i], second[i]);
+                most[0][i] = larger_part_size(most[0][i], first[i]);
+                most[1][i] = larger_part_size(most[1][i], second[i]);
+            }
+            __builtin_memcpy(place.first + 2 * (j * place.records + (place.at + k) * kColumns), both, sizeof both);
+        }
+        for (int i = 0; i < 2; ++i) {
+            std::int32_t top = 0;
+            for (const std::int32_t x : most[i]) top = top > x ? top : x;
+            largest[k + i] = top;
+        }
+    }
+}
+
+template <class Step>
+ProductWay make_part_product_way(const char* name) {
+    return {name,
+            kOutputs,
+            kColumns,
+            static_cast<std::int64_t>(sizeof(Block)),
+            true,
+            &pack_part_weights,
+            &pack_part_inputs<float>,
+            &pack_part_inputs<double>,
+            &pack_part_inputs<std::int16_t>,
+            &add_part_product<Step>};
+}
+
+}  // namespace
+
+ProductWay multiply_add_product_way() {
+#if defined(TIGHTDP_ISA_avx512)
+    return make_part_product_way<MultiplyAdd>("avx512");
+#elif defined(TIGHTDP_ISA_avx2)
+    return make_part_product_way<MultiplyAdd>("avx2");
+#else
+    return make_part_product_way<MultiplyAdd>("baseline");
+#endif
+}
+
+ProductWay dot_product_way() {
+#if defined(TIGHTDP_ISA_avx512)
+    return make_part_product_way<DotProduct>("avx512-vnni");
+#elif defined(TIGHTDP_ISA_avx2)
+    return make_part_product_way<DotProduct>("avx-vnni");
+#else
+    return {};
+#endif
+}
+
+}  // namespace tightdp::TIGHTDP_ISA
