@@ -28,7 +28,7 @@ LONG = 10
 """Number of lines of the shortest function that needs a docstring."""
 
 KINDS = {
-    "one-word names": "a function's name is one word, which the glossary does not allow",
+    "one-word names": "a function's name is one word, which the glossary does not allow; a property may have one",
     "odd names": "a function's name has no verb of the glossary and no term of its tables",
     "replaced words": "a name holds a word that the glossary's tables replace by another",
     "fragments": "a docstring or comment begins with a word that hides its subject",
@@ -92,9 +92,10 @@ def check_name(node: ast.AST, words: Words) -> Iterator[str]:
             yield "replaced words"
         if isinstance(node, ast.ClassDef) or not parts:
             return
-        if len(parts) == 1 and parts[0] not in words.one_word:
+        is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
+        if len(parts) == 1 and parts[0] not in words.one_word and not is_property:
             yield "one-word names"
-        if is_odd(node.name, words, any("property" in ast.unparse(one) for one in node.decorator_list)):
+        if is_odd(node.name, words, is_property):
             yield "odd names"
         if ast.get_docstring(node) is None and node.end_lineno - node.lineno + 1 >= LONG:
             yield "no docstring"

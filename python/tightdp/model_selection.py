@@ -172,8 +172,6 @@ class PrivateSearchCV(BaseEstimator):
         source = make_algorithm_source(self.random_state)
         payment = LedgerPayment(self.ledger, "PrivateSearchCV.fit")
         if payment.ledger is not None:
-            for _, each in found:
-                each._rehearse_for(width, max(2, len(classes)))
             payment.spend_charge(convert_search_charge_for_ledger(charge, target.delta))
         if blocks is None:
             inner, outer = self._split_table_for_model_selection(X, labels, source)

@@ -27,6 +27,7 @@ from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
 from .estimators.preparation import (
     count_classifier_classes_of_block,
+    count_features_of_bounds,
     list_classifier_classes_of_block,
     read_classifier_labels,
 )
@@ -179,16 +180,12 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             check_width_to_preprocess(self, blocks, width, reset=True)
             X, targets = scan_pipeline_blocks(last, blocks)
         target = Target.from_arguments(self.epsilon, self.delta)
-        make_algorithm_source(self.random_state)
         check_pipeline_targets(last, targets)
         if self.ledger is not None:  # a step must not refuse the table after the ledger has paid
             check_pipeline_table([step for _, step in self._check_steps()], X)
         plan = self._plan(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
-        if payment.ledger is not None:
-            # Errors about the last step's settings are raised before any step is paid for.
-            plan.steps[-1][1]._rehearse_for(width, _count_classes_of_pipeline(last, targets))
-            payment.spend_charge(plan.charge)
+        payment.spend_charge(plan.charge)
         values = X
         for _, step in plan.steps[:-1]:
             values = _run_pipeline_step(step, values)
@@ -230,10 +227,6 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """
         return self._plan(_check.check_count_argument("n_features", n_features), n_classes).charge
 
-    def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        make_algorithm_source(self.random_state)
-        self._plan(features, classes).steps[-1][1]._rehearse_for(features, classes)
-
     def _check_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
@@ -258,6 +251,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
     def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies the steps, and plans the charge of each."""
         target = Target.from_arguments(self.epsilon, self.delta)
+        make_algorithm_source(self.random_state)
         steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_steps()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
@@ -268,15 +262,16 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         if target.epsilon is not None:
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before = sum((step.charge_for(n_features) for step in private), Composition())
+        features = (first and count_features_of_bounds(last.bounds)) or n_features  # steps may change their number
         if target.epsilon is None:
-            return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(n_features, n_classes)))
+            return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
         # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
         # whole delta, no delta would be left for the other steps.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
         def plan_pipeline_caps(epsilon: float) -> Caps:
-            return build_caps_for_gate_charge(last.set_params(epsilon=epsilon).charge_for(n_features, n_classes))
+            return build_caps_for_gate_charge(last.set_params(epsilon=epsilon).charge_for(features, n_classes))
 
         start = target.epsilon * math.sqrt(1 - self.share) if shared else target.epsilon
         found = find_remaining_gate_budget_share(

@@ -2717,6 +2717,8 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**20, pati
                 lines.append(
                     f"{name} end {said!r}: not verified; {float(found.end)!r} is, {away:.1e} of it away ({how})"
                 )
+        if claim.lower == 0 and (claim.upper is None or (claim.asked == "delta" and claim.upper >= 1)):
+            lines.append(f"the interval states nothing: every run has {claim.asked} in it")
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"

@@ -419,6 +419,21 @@ def test_given_losses_that_contradict_each_other_are_not_verified(change):
     assert "not verified: " in verify.explain(text)
 
 
+def test_an_interval_that_holds_for_every_run_states_nothing():
+    """It is true, so it is verified, and ``explain`` says in plain words that it is empty."""
+    head = {"format": "tightdp certificate", "version": 1, "neighbors": "remove",
+            "composition": [[{"type": "Gaussian", "noise_multiplier": 1.0}, 1]]}  # fmt: skip
+    for asked, empty in (
+        ({"delta": 0.0, "epsilon": [0.0, "inf"]}, True),
+        ({"delta": 0.5, "epsilon": [0.0, 3.0]}, False),
+        ({"epsilon": 1.0, "delta": [0.0, 1.0]}, True),
+        ({"epsilon": 1.0, "delta": [0.0, 0.5]}, False),
+    ):
+        text = json.dumps({**head, **asked})
+        assert verify.check(text), asked
+        assert ("the interval states nothing: every run has" in verify.explain(text)) is empty, asked
+
+
 @pytest.mark.parametrize("neighbors", ["replace", "replace_special", "remove"])
 @pytest.mark.parametrize("sample", [
     {"type": "FixedSizeSampled", "sample_size": 1, "dataset_size": 2},

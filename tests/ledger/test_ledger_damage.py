@@ -12,6 +12,7 @@ from together import alone
 import tightdp as dp
 from tightdp.ledger.budget import LedgerBudget
 from tightdp.ledger.run_progress import LedgerProgress
+from tightdp.ledger.sqlite_database import SQLiteLedgerStore
 
 G = dp.Gaussian(10.0)
 
@@ -152,14 +153,26 @@ def test_changes_show(file, statement):
     refused(file, "is damaged")
 
 
-def test_an_older_copy_is_noticed_by_whoever_has_seen_more(file):
-    ledger = dp.Ledger(file)
-    backup = file.read_bytes()
-    ledger.spend(dp.Gaussian(60.0))
-    file.write_bytes(backup)
+@pytest.mark.parametrize("see", [lambda ledger: ledger.spend(G), lambda ledger: ledger.history])
+@pytest.mark.parametrize("undo", ["a backup is restored", "the last entry is deleted"])
+def test_an_older_copy_is_noticed_by_whoever_has_seen_more(file, see, undo):
+    """And by nobody else: docs/howto/ledger.md says so of copies and of deleted last entries."""
+    ledger, backup = dp.Ledger(file), file.read_bytes()
+    if undo == "a backup is restored":
+        dp.Ledger(file).spend(dp.Gaussian(60.0))
+        see(ledger)
+        file.write_bytes(backup)
+    else:
+        see(ledger)
+        last, (forbid,) = (
+            len(dp.Ledger(file).history),
+            [t for t in SQLiteLedgerStore.forbid_changes if "spent_delete" in t],
+        )
+        change(file, "DROP TRIGGER tightdp_spent_delete", f"DELETE FROM tightdp_spent WHERE number = {last}", forbid)
+    left = file.read_bytes()
     with pytest.raises(dp.LedgerError, match="has lost entries"):
         ledger.spend(G)
-    assert file.read_bytes() == backup
+    assert file.read_bytes() == left and dp.Ledger(file).spent > 0
 
 
 def test_another_ledger_in_its_place_is_noticed(file):

@@ -103,6 +103,7 @@ def test_the_lists_of_this_glossary_name_each_word_once_and_in_order(check_names
         ("def held(): pass", ["odd names", "one-word names"]),
         ("class A:\n  @property\n  def rows_seen(self): pass", []),
         ("class A:\n  @property\n  def of_rows(self): pass", ["odd names"]),
+        ("class A:\n  @property\n  def rows(self): pass", []),
         ("def rows_without(): pass", ["odd names"]),
         ("def of_curve(): pass", ["odd names"]),
         ("def read_law(): pass", ["replaced words"]),

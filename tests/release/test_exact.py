@@ -139,6 +139,13 @@ def test_what_is_charged():
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=0.3), ValueError, "power of two"),
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=2.0**20), ValueError, "grid"),
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, grid=2.0**-50), ValueError, "grid"),
+        (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1e300, grid=1.0), ValueError, "^grid"),
+        (lambda: dp.exact_release(np.full((2, 2), 1e25), 1e25, 1e300), ValueError, "^noise_multiplier, times max_norm"),
+        (
+            lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1e-12),
+            ValueError,
+            "^noise_multiplier must be at least 1.17e-10",
+        ),
         (lambda: dp.exact_release(np.ones((2, 2)), 1.0, 1.0, noise="laplace"), ValueError, "noise"),
         (lambda: dp.exact_release(np.ones(2), 1.0, 1.0), ValueError, "grads"),
     ],

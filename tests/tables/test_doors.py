@@ -182,7 +182,7 @@ def list_options():
     return {name: set(parser._option_string_actions) for name, parser in commands.choices.items()}
 
 
-@pytest.mark.parametrize("kind", ["a model", "a ledger", "beside a ledger", "a link to none", "no folder"])
+@pytest.mark.parametrize("kind", ["a model", "a ledger", "beside a ledger", "a link", "a link to none", "no folder"])
 def test_every_command_with_an_output_file_refuses_the_same_places(data, ledger, kind, capsys):
     """With and without --force; but a model may replace a model."""
     pytest.importorskip("matplotlib")
@@ -195,6 +195,10 @@ def test_every_command_with_an_output_file_refuses_the_same_places(data, ledger,
     elif kind == "beside a ledger":
         out.with_name("m-wal.png").write_bytes(data.with_name("l").read_bytes())
         out = out.with_name("m-wal.png-journal")
+    elif kind == "a link":
+        content = b"\x89PNG"
+        out.symlink_to(data.with_name("another.png"))
+        out.write_bytes(content)
     elif kind == "a link to none":
         out.symlink_to(data.with_name("nowhere"))
     else:

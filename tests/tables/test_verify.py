@@ -15,7 +15,7 @@ import tightdp as dp
 from tightdp import _core
 from tightdp.accounting.engines.random_allocation import sums
 from tightdp.cli import main
-from tightdp.cli.command_files import MODEL, check_command_output
+from tightdp.cli.command_files import FIGURE, MODEL, PAGE, check_command_output
 from tightdp.ledger.ledger import name_ledger
 from tightdp.statement import recomputation
 from tightdp.statement.recomputation import UNITS
@@ -495,11 +495,19 @@ def test_mechanisms_inside_of_selections_and_groups_are_counted():
             dp.Statement.from_dict({**plain, "account": json.loads(account.to_json())})
 
 
-def test_a_link_to_nothing_is_refused_before_anything_is_charged(tmp_path):
-    out = tmp_path / "out.json"
-    out.symlink_to(tmp_path / "nowhere" / "x")
-    with pytest.raises(ValueError, match="is a link to none"):
-        check_command_output(out, True, writes=MODEL)
+@pytest.mark.parametrize("writes", [MODEL, PAGE, FIGURE, None])
+@pytest.mark.parametrize("force", [True, False, None])
+def test_a_link_is_refused_before_anything_is_charged(tmp_path, writes, force):
+    """To a file and to none, for every command: some wrote through it, and train put a file in its place."""
+    out, to = tmp_path / "out", tmp_path / "to"
+    out.symlink_to(to)
+    for text in (None, "", "<!DOCTYPE html>", '{"tightdp_model": 1}'):
+        if text is not None:
+            to.write_text(text)
+        with pytest.raises(ValueError, match="must be a file, and this is a link: name the file"):
+            check_command_output(out, force, writes=writes)
+    with pytest.raises(ValueError, match="must be a file, and this is a folder or a device"):
+        check_command_output(tmp_path, force, writes=writes)
 
 
 def test_a_name_of_a_file_is_no_command_to_a_terminal(trained, tmp_path, capsys):

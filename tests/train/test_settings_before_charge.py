@@ -71,7 +71,7 @@ class Book(dp.Ledger):
     def __init__(self):
         self.spends = 0
 
-    def spend(self, mechanism, count=1, *, note=""):
+    def spend(self, mechanism, count=1, *, note="", release=None):
         self.spends += 1
 
 
@@ -85,7 +85,7 @@ def attempt(make):
     except (TypeError, ValueError) as error:
         assert not book.spends, error
     else:
-        assert book.spends <= 1
+        assert book.spends == bool(made.charged_)
 
 
 def settings_of(kind):
@@ -142,6 +142,51 @@ def test_every_setting_of_an_estimator(estimator, algorithm, name):
 def test_every_setting_of_the_others(kind, name):
     for value in values(name):
         attempt(lambda value=value: kind(**{**SETTINGS, **OTHERS[kind], name: value}))
+
+
+def refusal(call, *given):
+    try:
+        call(*given)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("kind", "name"), [(k, name) for k in (*ESTIMATORS, Ridge) for name in (*settings_of(k), "callback")
+                       if hasattr(k, name)]
+)  # fmt: skip
+def test_a_charge_is_refused_for_the_settings_that_a_fit_refuses(kind, name):
+    """``charge_for`` took bounds, weights and callbacks of which ``fit`` then said that they are none."""
+    weights = [{0: 1.0}, {7: 1.0}, {0: 0, 1: 0}, {0: -1}] if name == "class_weight" else []
+    for value in [*values(name), (0, 1), ((0, 0), (1, 1)), ((0, 0, 0), (1, 1, 1)), *weights]:
+        given = {**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **({} if kind is Ridge else {"public_size": N})}
+        made = kind(**{**given, name: value})
+        assert refusal(made.charge_for, 2) == refusal(made.fit, X, Y), value
+
+
+def test_a_charge_is_for_no_more_labels_than_are_declared():
+    declared = LogisticRegression(classes=[0, 1], **SETTINGS)
+    for labels in (3, 1, 0):
+        with pytest.raises(ValueError, match=r"n_classes must be an integer (in \[2, 2\]|>= 2), got"):
+            declared.charge_for(2, labels)
+    for classes in ([0, 1], None, "learn"):
+        with pytest.raises(TypeError, match="n_classes must be an integer"):
+            LogisticRegression(classes=classes, **{**SETTINGS, "epsilon": 8.0}).charge_for(2, "many")
+
+
+@pytest.mark.parametrize("last", [LogisticRegression(classes=[0, 1]), SGDRegressor(target_bounds=(0, 1)), Ridge(
+    target_bounds=(0, 1))])  # fmt: skip
+def test_bounds_of_a_last_step_are_refused_before_a_pipeline_pays(last):
+    """A step before it may change the number of features, so bounds for another number of them are no error here."""
+    for bounds, refused in (((1, 0), True), ((0, np.inf), True), (((0, 0), (1, 0)), True), (([0] * 6, [1] * 6), False)):
+        book = Book()
+        steps = [("c", OneHotEncoder(categories=[[0, 1, 2], [0, 1, 2]])), ("m", last.set_params(bounds=bounds))]
+        made = PrivatePipeline(steps, ledger=book, **SETTINGS)
+        first = refusal(made.charge_for, 2)
+        assert first == refusal(made.fit, np.round(2 * X), Y) and bool(first) is refused
+        assert book.spends == (not refused)
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression, LinearSVC])

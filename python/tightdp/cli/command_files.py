@@ -65,27 +65,26 @@ def check_command_output(
     None stands for the standard output. ``force`` is the command's option, or None for a command that has no such
     option. ``inputs`` are the files that the command reads, and ``writes`` is the kind of its output, or None.
 
-    A file that is read, a ledger and a link to no file are never replaced. A model is replaced with ``force`` by
-    another model alone, and a command that writes a model replaces nothing else. Any other file is replaced with
+    A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link. A model
+    is replaced with ``force`` by another model alone, and a command that writes a model replaces nothing else. Any
+    other file is replaced with
     ``force``. A page replaces a page without ``force``, and a figure replaces a figure.
     """
     if out is None:
         return
-    if not out.name:
-        raise ValueError(f"--out {out}: must be a file, and this is a folder")
+    if not out.name or out.is_dir() or (writes == MODEL and out.exists() and not out.is_file()):
+        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
+    if out.is_symlink() and (out.is_file() or not out.exists()):
+        raise ValueError(f"--out {out}: must be a file, and this is a link: name the file that it leads to")
     for given in inputs:
         if given is not None and given.exists() and out.exists() and out.samefile(given):
             raise ValueError(f"--out {out}: must not be the file that records are read from")
-    if out.is_symlink() and not out.exists():
-        raise ValueError(f"--out {out}: must be a file, and this is a link to none")
-    if writes == MODEL and out.exists() and not out.is_file():
-        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
     _check_ledger_owns_no_cli_file(out)
     if out.is_file():
         _check_file_may_be_replaced(out, force, writes)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
-    if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise ValueError(f"--out {out}: cannot be written")
 
 

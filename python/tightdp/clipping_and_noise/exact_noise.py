@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from .._core import RandomStream
 from .._support import _check
+from .._support.number_texts import format_up
 from ..mechanisms import ZCDP, DiscreteGaussian, Gaussian, Mechanism
 from . import clipping, kernels
 from .noise import RandomSource, Size, check_size_of_noise, resolve_random_source
@@ -165,8 +166,15 @@ def exact_release(
     multiplier = _check.positive("noise_multiplier", noise_multiplier)
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
+    if grid is None:
+        clipping.compute_release_deviation(multiplier, bound, "float64")
     step = clipping.find_grid_of_released_sums(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
     sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
+    if grid is None and sigma < _LOW:
+        least = format_up(float(_LOW) * (step / bound), ".3g")
+        raise ValueError(
+            f"noise_multiplier must be at least {least} with this max_norm and no grid, got {multiplier!r}"
+        )
     if not _LOW <= sigma <= _HIGH / 2 or bound / step >= 2.0**62:
         raise ValueError(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "

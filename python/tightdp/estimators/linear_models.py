@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
-from ..algorithms.driver import make_algorithm_source
 from ..composition import Composition
 from ..ledger.payment import LedgerPayment
 from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_class_probabilities
@@ -53,6 +52,18 @@ PLACES = (
     ". It holds whole numbers, as VotingClassifier, StackingClassifier and BaggingClassifier hand them on in place of "
     "texts: inside of them declare classes=[0, 1, ...], the places of the sorted texts"
 )
+
+
+def _require_two_classes(name: str, labels: NDArray[Any]) -> NDArray[Any]:
+    """Returns distinct labels. Raises ValueError if there are fewer than two of them."""
+    if len(labels) < 2:
+        raise ValueError(f"{name} must have at least two classes, got one class only")
+    return labels
+
+
+def _read_declared_classes(classes: Any) -> NDArray[Any]:
+    """Returns declared labels in ascending order, which are two or more."""
+    return _require_two_classes("classes", read_classifier_labels("classes", classes)[1])
 
 
 @dataclass(eq=False, repr=False)
@@ -160,29 +171,30 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
         """Returns the ``charged_`` of ``fit`` on records of ``n_features`` features, without a look at any record.
 
-        ``n_classes`` is used if ``classes`` is None. Raises the errors that ``fit`` would raise about the settings.
+        ``n_classes`` is the number of labels in the records, an integer >= 2, and at most the number of declared
+        ``classes``. It decides the charge if ``classes`` is None. Raises the errors that ``fit`` would raise about the
+        settings.
         """
         size = _check.check_count_argument("n_features", n_features)
-        if must_learn_labels(self.classes):
-            planned = self._plan_labels(size)
-            self._rehearse_estimator_run(size, self._build_estimator_model(size, 2), planned.epsilon, planned.delta)
-            return planned.charge
-        labels = n_classes if self.classes is None else len(read_classifier_labels("classes", self.classes)[1])
-        model = self._build_estimator_model(size, _check.check_count_argument("n_classes", labels, least=2))
-        return self._rehearse_estimator_run(size, model, self.epsilon, self.delta)
-
-    def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        found = self._plan_labels(features) if must_learn_labels(self.classes) else self
-        self._rehearse_estimator_run(
-            features, self._build_estimator_model(features, classes), found.epsilon, found.delta
+        labels = _check.check_count_argument("n_classes", n_classes, least=2)
+        learning = must_learn_labels(self.classes)
+        known = None if learning or self.classes is None else _read_declared_classes(self.classes)
+        if known is not None:
+            _check.check_count_argument("n_classes", labels, least=2, most=len(known))
+            labels = len(known)
+        self._check_class_weights(known)
+        if learning:
+            return self._plan_labels(size).charge
+        return self._compute_charge_after_rehearsal(
+            size, self._build_estimator_model(size, labels), self.epsilon, self.delta
         )
 
     def _plan_labels(self, features: int) -> LabelRelease:
-        """Returns the division of the budget of a run that learns its labels."""
-        target = Target.from_arguments(self.epsilon, self.delta)
-        return plan_label_release(
-            partial(self._compute_estimator_charge, self._build_estimator_model(features, 2)), target, self._spent
-        )
+        """Returns the division of the budget of a run that learns its labels, after a rehearsal of the run."""
+        target, model = Target.from_arguments(self.epsilon, self.delta), self._build_estimator_model(features, 2)
+        plan = plan_label_release(partial(self._compute_estimator_charge, model), target, self._spent)
+        self._compute_charge_after_rehearsal(features, model, plan.epsilon, plan.delta)
+        return plan
 
     def _loss(self, classes: int) -> Loss:
         """Returns the loss for this number of classes."""
@@ -287,11 +299,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
             if self._learned:
                 self._learn_estimator_classes(present, counts, note)
             else:
-                name, self.classes_ = (
-                    ("y", present) if given is None else ("classes", read_classifier_labels("classes", given)[1])
-                )
-                if len(self.classes_) < 2:
-                    raise ValueError(f"{name} must have at least two classes, got one class only")
+                self.classes_ = _require_two_classes("y", present) if given is None else _read_declared_classes(given)
         if self._learned:
             return
         try:
@@ -311,13 +319,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _learn_estimator_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
         """Pays for the whole run, and then learns the labels."""
-        self.classes_ = present
-        self._compute_class_weights()
-        make_algorithm_source(self.random_state)
+        self._check_class_weights(None)
         plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)
-        self._rehearse_estimator_run(
-            self.n_features_in_, self._build_estimator_model(self.n_features_in_, 2), plan.epsilon, plan.delta
-        )
         payment.spend_charge(plan.charge)
         texts, history = release_classifier_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_classifier_labels(texts, present)
@@ -326,25 +329,37 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         )
         self._opened = plan, history, payment
 
-    def _compute_class_weights(self) -> Vector | None:
-        """Returns the weights of the classes divided by the largest weight, in the order of ``classes_``.
+    def _check_class_weights(self, classes: NDArray[Any] | None) -> None:
+        """Raises ValueError or TypeError for bad weights of classes.
 
-        A class that is left out has weight 1, which may be the largest weight. Returns None if no weights are declared.
+        ``classes`` has all labels, or is None if labels are to be learned or are not known yet.
         """
         if self.class_weight is None:
-            return None
+            return
         if not isinstance(self.class_weight, Mapping):
             raise ValueError(
                 f"class_weight must be a dict of declared weights, or None: 'balanced' would be computed from the "
                 f"labels of all records, which are private; got {self.class_weight!r}"
             )
-        known = self.classes_.tolist()
-        if not self._learned and not all(label in known for label in self.class_weight):
+        weights = [_check.nonnegative("class_weight", weight) for weight in self.class_weight.values()]
+        if classes is None:
+            return
+        known = classes.tolist()
+        if not all(label in known for label in self.class_weight):
             raise ValueError("class_weight must name no label but the classes")
-        weights = np.array([_check.nonnegative("class_weight", self.class_weight.get(label, 1.0)) for label in known])
-        largest = float(weights.max(initial=0.0))
-        if largest == 0 and not self._learned:
+        if len(weights) == len(known) and not any(weights):
             raise ValueError("class_weight must leave some class a weight above 0")
+
+    def _compute_class_weights(self) -> Vector | None:
+        """Returns the weights of the classes divided by the largest weight, in the order of ``classes_``.
+
+        A class that is left out has weight 1, which may be the largest weight. Returns None if no weights are declared.
+        """
+        self._check_class_weights(None if self._learned else self.classes_)
+        if self.class_weight is None:
+            return None
+        weights = np.array([float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()])
+        largest = float(weights.max(initial=0.0))
         return weights if largest == 0 else weights / largest
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
+from ..composition import Composition
+from ..mechanisms import Gaussian
 from ..models.contribution_grid import choose_contribution_grid, exact_bound
 from ..models.dense import apply_dense_affine_map
 from ..models.model_records import Records
@@ -75,6 +77,13 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     center: bool = True
     random_state: int | None = None
     ledger: Any = None
+
+    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+        """Returns the charge of ``fit``, which does not depend on the records.
+
+        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
+        """
+        return Gaussian(self._resolve_second_moment_noise()) * 1
 
     @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:

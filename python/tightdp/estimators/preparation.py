@@ -107,6 +107,15 @@ def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
     return low, high, span
 
 
+def count_features_of_bounds(given: Any) -> int | None:
+    """Returns the number of features for which bounds are declared. Returns None if the bounds suit any number, or
+    none."""
+    try:
+        return max(np.ndim(each) and len(each) for each in given) or None
+    except (TypeError, ValueError):
+        return None
+
+
 def broadcast_estimator_bounds(given: Any, width: int) -> Pair | None:
     """Returns checked bounds as new arrays of doubles, with one number for each feature."""
     if given is None:

@@ -125,22 +125,18 @@ class PrivateEstimator(NestedParameters):
         records = 0 if self.public_size is None else _check.check_count_argument("public_size", self.public_size)
         return Public(records, model.size, regularization, model if isinstance(model, LinearModel) else None)
 
-    def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors about settings that a run would otherwise raise after its charge was spent.
-
-        Callers that charge before the run begins call this method first.
-        """
-        raise NotImplementedError
-
-    def _rehearse_estimator_run(
+    def _compute_charge_after_rehearsal(
         self, features: int, model: Model, epsilon: float | None, delta: float | None
     ) -> Composition:
         """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
         """
-        make_algorithm_source(self.random_state)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
+        check_driver_algorithm_settings(algorithm, self.callback)
+        make_algorithm_source(self.random_state)
+        resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
+        resolve_estimator_bounds(self.bounds, features, np.dtype(np.float64))
         facts = self._list_public_facts_of_estimator(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:

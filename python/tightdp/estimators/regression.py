@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
 from ..algorithms.record_count import rehearse_releases_for_record_count
+from ..composition import Composition
 from ..mechanisms import Gaussian
 from ..models.contribution_grid import exact_bound
 from ..models.model_records import Records
@@ -173,15 +174,19 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
         return _Settings(noise, penalty, bound, _MomentPreparation(inputs, output, constant))
 
-    def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        """Raises the errors that ``fit`` would raise about the settings.
+    def charge_for(self, n_features: int, n_classes: int = 2) -> Composition:
+        """Returns the charge of ``fit`` on records of ``n_features`` features, without reading any record.
 
-        A caller that charges a budget before ``fit`` calls this method before the charge.
+        ``n_features`` is an integer >= 1, and ``n_classes`` is ignored. Raises the errors that ``fit`` would raise
+        about the settings.
         """
         make_algorithm_source(self.random_state)
-        noise, _, bound, rows = self._check_ridge_estimator_settings(features)
-        query = build_second_moment_query(rows(np.zeros((0, features)), np.zeros(0)), bound)
-        rehearse_releases_for_record_count(FixedPlan(Gaussian(noise)), lambda gate: gate.release_gaussian(query, noise))
+        size = _check.check_count_argument("n_features", n_features)
+        noise, _, bound, rows = self._check_ridge_estimator_settings(size)
+        query = build_second_moment_query(rows(np.zeros((0, size)), np.zeros(0)), bound)
+        plan = FixedPlan(Gaussian(noise))
+        rehearse_releases_for_record_count(plan, lambda gate: gate.release_gaussian(query, noise))
+        return plan.charge()
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Returns the expected target of each row, shape (n,). Features are clipped to ``bounds``.

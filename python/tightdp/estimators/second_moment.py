@@ -37,13 +37,6 @@ class SecondMomentEstimator:
     noise_multiplier: float | None
     ledger: Any
 
-    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
-        """Returns the charge of ``fit``, which does not depend on the records.
-
-        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
-        """
-        return Gaussian(self._resolve_second_moment_noise()) * 1
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True

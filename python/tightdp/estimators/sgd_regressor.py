@@ -93,10 +93,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         about the settings.
         """
         size = _check.check_count_argument("n_features", n_features)
-        return self._rehearse_estimator_run(size, self._build_estimator_model(size), self.epsilon, self.delta)
-
-    def _rehearse_for(self, features: int, classes: int = 2) -> None:
-        self._rehearse_estimator_run(features, self._build_estimator_model(features), self.epsilon, self.delta)
+        self._build_target_scale()
+        return self._compute_charge_after_rehearsal(size, self._build_estimator_model(size), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -135,14 +133,18 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
         Raises ValueError if the run continues the last fit (``again``) and the last fit had other bounds.
         """
-        if self.target_bounds is None:
-            raise ValueError("target_bounds must be given, public (low, high) of the target")
-        scale = EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
+        scale = self._build_target_scale()
         pair = float(scale.low[0]), float(scale.high[0])
         if again and pair != self.target_bounds_:
             raise ValueError("target_bounds must be those of the last fit, because its parameters are for those bounds")
         self.target_bounds_: tuple[float, float] = pair
         return scale
+
+    def _build_target_scale(self) -> EstimatorScale:
+        """Returns the scale of the declared bounds of the target. Raises ValueError for bad or missing bounds."""
+        if self.target_bounds is None:
+            raise ValueError("target_bounds must be given, public (low, high) of the target")
+        return EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
 
     def _get_target_scale(self) -> EstimatorScale:
         return EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds_, 1)

@@ -87,8 +87,9 @@ class Ledger:
 
     Guarantee: all releases whose ``spend`` returned, by all processes together, are (``epsilon``, ``delta``)-DP under
     ``neighbors``. The guarantee holds even if later releases depend on earlier releases, because all charges pass one
-    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, or
-    a restored backup, is a second budget for the same data, and nothing can detect such a copy.
+    ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, a
+    restored backup, or a file whose last entries were deleted is a second budget for the same data. Only a process that
+    has seen later entries detects it.
 
     A ledger holds no data except the notes that callers write. Any number of threads and forked children may use one
     ``Ledger``. A ``Ledger`` can be pickled, because the budget is in the file or the database. A pickle holds no
@@ -172,12 +173,35 @@ class Ledger:
         ledger._set_up_ledger(where, store, budget, start)
         return ledger
 
-    dataset = property(lambda self: self._budget.dataset, doc="Which data the budget is about.")
-    epsilon = property(lambda self: self._budget.epsilon, doc="The epsilon of the guarantee for everything, in nats.")
-    delta = property(lambda self: self._budget.delta, doc="The delta of the guarantee for everything.")
-    neighbors = property(lambda self: self._budget.neighbors, doc="The neighbouring relation of the guarantee.")
-    identity = property(lambda self: self._budget.identity, doc="32 random digits, made with the ledger, for it alone.")
-    family = property(lambda self: self._budget.family, doc="What the filter adds up, as in ``PrivacyFilter``.")
+    @property
+    def dataset(self) -> str:
+        """Text that says which data the budget is about."""
+        return self._budget.dataset
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the guarantee for everything, in nats."""
+        return self._budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the guarantee for everything."""
+        return self._budget.delta
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The neighbouring relation of the guarantee."""
+        return self._budget.neighbors
+
+    @property
+    def identity(self) -> str:
+        """Text of 32 random digits, made with the ledger, for it alone."""
+        return self._budget.identity
+
+    @property
+    def family(self) -> str:
+        """Name of the quantity that the filter adds up, as in ``PrivacyFilter``."""
+        return self._budget.family
 
     def spend(self, mechanism: Composable, count: int = 1, *, note: str = "", release: str | None = None) -> None:
         """Charges ``count`` releases of a mechanism, or of a composition as a whole, BEFORE they are made.
@@ -313,7 +337,9 @@ class Ledger:
     def history(self) -> tuple[Entry, ...]:
         """The entries of all spends, in order."""
         with self._store.open_transaction() as run:
-            self._check_header(run)
+            self._known = self._update_known_ledger_entries(
+                run
+            )  # raises LedgerError if entries that were seen before are lost
             return tuple(entry for entry, _ in self._read_entries(run, self._start))
 
     @property

@@ -302,7 +302,6 @@ def _print_command_charge(
         model = build_command_pipeline(planned, classifier, arguments)
         warn_command_of_doubtful_bounds(model, width, classifier, arguments.public_size or records)
     classes, ledger = count_command_classes(classifier), arguments.ledger
-    model._rehearse_for(width, classes)
     charge = model.charge_for(width, classes)
     bound = charge.epsilon(arguments.delta)
     plain: dict[str, Any] = {"epsilon": bound.upper, "delta": arguments.delta, "charged": repr(charge)}

@@ -124,7 +124,8 @@ def _record_verify_command_proof(plain: Any, verdict: StatementVerdict, patient:
     if found is None:
         verdict.unseen["certificate"] = f"that both ends are proved: the checker {MISSING_CHECKER}"
     elif found[0]:
-        verdict.recomputed["certificate"] = "both ends were proved by tightdp.verify, without the engines"
+        empty = "".join(f"; {line}" for line in found[1].split("\n") if line.startswith("the interval states nothing"))
+        verdict.recomputed["certificate"] = f"both ends were proved by tightdp.verify, without the engines{empty}"
     else:
         steps = [line for line in found[1].split("\n") if "not verified" in line]
         raise ValueError(f"certificate: {steps[0]}")

@@ -73,11 +73,10 @@ class Batch:
             [loader._make_batch_places(cut) for cut in loader._cut_physical_places(rows)]
         )
 
-    def _copy_rows_of_batch(self) -> RecordIndices:
+    @property
+    def rows(self) -> RecordIndices:
         """The records' indices in the data set. The array is a copy, so changes to it change no step."""
         return np.array(self._rows)
-
-    rows = property(_copy_rows_of_batch)
 
     @property
     def is_used_batch(self) -> bool:
