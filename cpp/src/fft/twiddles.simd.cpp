@@ -16,7 +16,7 @@ inline void sincos(Vec f, Vec& s, Vec& c) {
     const Vec r = high + low;
     const Vec rest = (high - r) + low;
     const Vec r2 = r * r;
-    // The first term that each Taylor series leaves out is less than 2^-62 of the value on [0, pi/4].
+    // The first term that each Taylor series leaves out is less than 2^-58 of the value on [0, pi/4].
     const Vec sine = horner(r2, 1.0 / 355687428096e3, -1.0 / 1307674368e3, 1.0 / 6227020800.0, -1.0 / 39916800.0,
                             1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6);
     const Vec cosine = horner(r2, 1.0 / 20922789888e3, -1.0 / 87178291200.0, 1.0 / 479001600.0, -1.0 / 3628800.0,

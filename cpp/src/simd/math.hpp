@@ -23,8 +23,8 @@ TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
     return from_bits((bits(n_plus_round) + 1023) << 52);
 }
 
-// Returns (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347 the remainder is below
-// 2^-57 times |e^r - 1|.
+// Returns (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347 the error is below
+// 2^-56 times |e^r - 1| (docs/theory/machine/series.sollya, as for the other series of this file).
 TIGHTDP_VINLINE Vec taylor_of_exp(Vec r) {
     return horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
                   1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5);
@@ -71,7 +71,7 @@ TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     const Vec f = m - 1.0;
     const Vec s = f / (2.0 + f);
     const Vec z = s * s;
-    // The Taylor series of atanh up to s^21. Since |s| <= .1716, the remainder is below 2^-58.
+    // The Taylor series of atanh up to s^21. Since |s| <= .1716, the error is below 2^-57.
     const Vec p = z * horner(z, 2.0 / 21.0, 2.0 / 19.0, 2.0 / 17.0, 2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0,
                              2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0);
     // ln m = f - f^2/2 + s (f^2/2 + p). The largest terms are either exact or multiplied by the small s.
@@ -114,7 +114,7 @@ TIGHTDP_VINLINE Cis vec_cis_minus_one(Vec x) {
     r = r - n * 0x1.0b4611a6p-34;
     r = r - n * 0x1.3198a2e037073p-69;
     const Vec z = r * r;
-    // Taylor series for |r| <= pi/4: sin up to r^17, and cos - 1 up to r^18. The remainders are below 2^-57.
+    // Taylor series for |r| <= pi/4: sin up to r^17, and cos - 1 up to r^18. The errors are below 2^-57.
     const Vec sn = r + r * z * horner(z, 1.0 / 355687428096000.0, -1.0 / 1307674368000.0, 1.0 / 6227020800.0,
                                       -1.0 / 39916800.0, 1.0 / 362880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0);
     const Vec cm = z * horner(z, -1.0 / 6402373705728000.0, 1.0 / 20922789888000.0, -1.0 / 87178291200.0,

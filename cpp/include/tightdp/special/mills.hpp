@@ -19,9 +19,8 @@ struct Coefficients {
 };
 
 // Polynomials in y = (x - 5)/(x + 5) for (1 + x) R(x) and for (1 + 1.5 x + x^2) S(x). The polynomials interpolate these
-// functions at Chebyshev nodes (tools/fit_mills.py), with relative errors of 8e-19 for R and 4e-18 for S. For y in [-1,
-// 1] the magnitudes of the terms add up to at most 1.7 times the value for R and 2.3 times for S, so Horner's rule is
-// stable.
+// functions at Chebyshev nodes (tools/fit_mills.py). With the coefficients as stored, their relative errors are at most
+// 2^-54 for R and 7/8 2^-53 for S (docs/theory/special.md, section 1).
 inline constexpr double kMillsCenter = 5.0;
 inline constexpr Coefficients<26> kMillsRatio{
     {0x1.28273b50efa76p+0,   -0x1.d5fd8ffd0f1a0p-3, 0x1.3e97eaf5f2eebp-4,   0x1.9ac85788f390ap-6,
@@ -48,21 +47,16 @@ TIGHTDP_HD constexpr double horner(const Coefficients<N>& p, double y) noexcept 
     return sum;
 }
 
-// Returns R(x) for x in [0, 1e150], with a relative error of at most kMillsError.
+// Returns R(x) for x in [0, 1e150], with a relative error of at most 6 * 2^-53 (docs/theory/special.md, section 1).
 TIGHTDP_HD inline double mills_ratio(double x) noexcept {
     constexpr auto p = kMillsRatio;
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x);
 }
 
-// Returns S(x) for x in [0, 1e150], with a relative error of at most kMillsError.
+// Returns S(x) for x in [0, 1e150], with a relative error of at most 10 * 2^-53.
 TIGHTDP_HD inline double mills_slope(double x) noexcept {
     constexpr auto p = kMillsSlope;
     return horner(p, (x - kMillsCenter) / (x + kMillsCenter)) / (1 + x * (1.5 + x));
 }
-
-// Bound on the relative errors of mills_ratio and mills_slope. All bounds that use these two functions assume that the
-// errors are within this bound. The largest errors that were measured are below two thirds of the bound
-// (docs/theory/special.md).
-inline constexpr double kMillsError = 8 * kUnitRoundoff;
 
 }  // namespace tightdp

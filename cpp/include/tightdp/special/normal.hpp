@@ -18,7 +18,7 @@ inline constexpr double kLogSqrt2Pi = 0.91893853320467274178;
 // is 0 beyond |x| = 38.6.
 //
 // The binary digits of x down to 2^-20 form `front`, whose square is exact. The remaining digits of x + rest lower the
-// exponent -front^2 / 2 by d, up to a negligible rest^2 / 2. |d| <= 2e-5 wherever the result is not zero, so four terms
+// exponent -front^2 / 2 by d, up to a negligible rest^2 / 2. |d| <= 4e-5 wherever the result is not zero, so four terms
 // of the series of e^{-d} are enough.
 TIGHTDP_HD inline double exp_half_square(double x, double rest = 0) noexcept {
     x = std::fabs(x) == x ? x : (rest = -rest, -x);
