@@ -31,7 +31,7 @@ from tightdp.torch.ghost_clipping.products import ProductSums
 def never_formed():
     """No sum of products is formed, although that takes less work for small shapes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product_sums, "is_product_sum_cheaper", lambda positions, left, right: positions > 1)
+        patch.setattr(product_sums, "is_product_sum_cheaper", lambda positions, *shape, on_device: positions > 1)
         yield
 
 
@@ -233,10 +233,11 @@ def test_norms_that_are_wrong_do_not_pass_the_bound():
 
 
 def test_shapes_alone_decide():
-    assert is_product_sum_cheaper(16, 768, 256) and not is_product_sum_cheaper(1, 768, 256)
-    assert not is_product_sum_cheaper(64, 768, 256) and not is_product_sum_cheaper(
-        196, 16, 64
-    )  # forming takes less work
+    assert is_product_sum_cheaper(64, 768, 256) and not is_product_sum_cheaper(1, 768, 256)
+    assert is_product_sum_cheaper(64, 256, 256) and not is_product_sum_cheaper(65, 256, 256)
+    assert not is_product_sum_cheaper(196, 16, 64) and not is_product_sum_cheaper(16, 128, 128)  # forming is faster
+    assert is_product_sum_cheaper(16, 768, 256, on_device=True)
+    assert not is_product_sum_cheaper(64, 768, 256, on_device=True)  # the host would have to add it
     assert not is_product_sum_cheaper(2, 2**19, 2**19) and not is_product_sum_cheaper(
         2**13, 2**17, 2**17
     )  # inner products too large

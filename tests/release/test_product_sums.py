@@ -296,6 +296,10 @@ for dtype in (np.float32, np.float64):
         totals = [np.zeros((r.shape[1], x.shape[1]), np.int64) for x, r in layers]
         dense.add_dense_model_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
+    rows, integers = layers[4][0], np.zeros(layers[4][0].shape, np.int32)
+    dense.round_scaled_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
+    h.update(integers.tobytes())
+    h.update(dense.compute_position_inner_products(integers.reshape(7, 43, -1)).tobytes())
 print(_core.isa(), h.hexdigest())
 """
 
@@ -303,3 +307,42 @@ print(_core.isa(), h.hexdigest())
 @pytest.mark.slow
 def test_the_instruction_set_changes_no_bit():
     assert len(every_instruction_set(DIGEST)) == 1
+
+
+@pytest.mark.parametrize("kind, largest", [(np.int16, 2), (np.int16, 2**15 - 129), (np.int32, 2**15 - 1),
+                                           (np.int32, 2**15), (np.int32, 2**17 - 1)])  # fmt: skip
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 5, 33), (3, 64, 70), (1, 9, 700)])
+def test_inner_products_of_positions_are_exact(shape, kind, largest):
+    """Some records have lengths below 2^15.5, and are multiplied in 32 bits. The others are multiplied in doubles."""
+    g = np.random.default_rng(5)
+    x = g.integers(-largest, largest + 1, shape).astype(kind)
+    x[-1, 0] = largest
+    x[0] //= 1 + int(np.sqrt(shape[2]))
+    wide = x.astype(np.int64)
+    assert (dense.compute_position_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+
+
+def test_inner_products_next_to_the_largest_of_32_bits_are_exact():
+    """Squared lengths one below 2^31, and 2^31 itself."""
+    for kind in (np.int16, np.int32):
+        for rest in (0, 1):
+            x = np.zeros((1, 2, 40), kind)
+            x[0, 0, [0, 1, 33, 34, 35]] = 32767, 32767, 362, 5, rest
+            x[0, 1] = -x[0, 0]
+            wide = x.astype(np.int64)
+            assert wide[0, 0] @ wide[0, 0] == 2**31 - 1 + rest
+            assert (dense.compute_position_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind, most", [(np.int16, 2**15 - 129), (np.int32, 2**17 - 1)])
+def test_scaled_rows_are_the_nearest_integers(dtype, kind, most):
+    g = np.random.default_rng(6)
+    rows, factors = (g.normal(size=(7, 37)) * 100).astype(dtype), 2.0 ** np.arange(-6, 15, 3)
+    rows[1, :4] = 0.5, 1.5, -0.5, -2.5
+    factors[1], factors[3], rows[3, 2] = 1.0, 0.0, np.nan
+    found = np.full(rows.shape, 9, kind)
+    dense.round_scaled_rows(rows, factors, most, found)
+    expected = np.clip(np.rint(rows.astype(float) * factors[:, None]), -most, most)
+    expected[3] = 0
+    assert (found == expected).all()

@@ -84,8 +84,8 @@ class TileRegisters {
 #endif
 
 // Adds the four sums of a tile to the totals. The unit of each sum is 2^8 times the unit of the previous sum.
-TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p,
-                                    std::int64_t o, std::int64_t j) {
+TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p, std::int64_t o,
+                              std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;
     const std::int64_t columns = p.columns - j < kColumns ? p.columns - j : kColumns;
     for (std::int64_t m = 0; m < outputs; ++m) {
@@ -156,6 +156,18 @@ void pack_digit_weights(const double* w, std::int64_t outputs, const LargestInpu
     }
 }
 
+void pack_weight_rows(const WeightRows& r, const LargestInputs& largest, PackedPlace place) {
+    double w[kOutputs * kDenseBlock];
+    for (std::int64_t o = 0; o < r.outputs; o += kOutputs) {
+        const std::int64_t outputs = r.outputs - o < kOutputs ? r.outputs - o : kOutputs;
+        for (std::int64_t k = 0; k < kDenseBlock; ++k)
+            for (std::int64_t i = 0; i < outputs; ++i)
+                w[i * kDenseBlock + k] = k < r.count ? r.w[k * r.outputs + o + i] : 0;
+        const std::int64_t tile = o / kOutputs * (place.records / kDenseBlock) * kWeightDigits * kTileBytes;
+        pack_digit_weights(w, outputs, largest, {place.first + tile, place.at, place.records});
+    }
+}
+
 template <class T>
 void pack_digit_inputs(const InputBlock<T>& b, PackedPlace place, LargestInputs& /*largest*/) {
     std::int32_t rows[4][kColumns];
@@ -186,6 +198,7 @@ ProductWay make_digit_product_way(const char* name) {
             kWeightDigits * kTileBytes,
             false,
             &pack_digit_weights,
+            &pack_weight_rows,
             &pack_digit_inputs<float>,
             &pack_digit_inputs<double>,
             &pack_digit_inputs<std::int16_t>,

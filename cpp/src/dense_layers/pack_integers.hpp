@@ -2,6 +2,8 @@
 // header.
 #pragma once
 
+#include <type_traits>
+
 #include "layer_vectors.hpp"
 #include "product_way.hpp"
 
@@ -13,11 +15,17 @@ namespace tightdp::TIGHTDP_ISA {
 template <int width, class T>
 TIGHTDP_VINLINE void round_packed_row(const InputBlock<T>& b, std::int64_t k, std::int64_t j,
                                       std::int32_t* __restrict out) {
-    constexpr double most = kLargestEntry;
-    const auto integer = [&](T x, double rounding_factor) {
-        const double q = round_layer_number(static_cast<double>(x) * rounding_factor);
-        const double up = q > -most ? q : -most;
-        return static_cast<std::int32_t>(up < most ? up : most);
+    [[maybe_unused]] constexpr double most = kLargestEntry;
+    const auto integer = [](T x, [[maybe_unused]] double rounding_factor) {
+        if constexpr (std::is_same_v<T, std::int16_t>) {
+            constexpr T largest = kLargestEntry;
+            const T up = x > -largest ? x : static_cast<T>(-largest);
+            return std::int32_t{up < largest ? up : largest};
+        } else {
+            const double q = round_layer_number(static_cast<double>(x) * rounding_factor);
+            const double up = q > -most ? q : -most;
+            return static_cast<std::int32_t>(up < most ? up : most);
+        }
     };
     const double rounding_factor = k >= b.count ? 0.0 : b.rounding_factors ? b.rounding_factors[k] : 1.0;
     const T* const x = b.x + k * b.stride + j;

@@ -4,20 +4,15 @@
 // One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
 // therefore packed in pairs of records. Inputs are packed as [tile][pair][column]. A tile of weights has eight outputs,
 // and a Block for each block of records.
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
-
 #include "pack_integers.hpp"
+#include "word_pairs.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
 constexpr int kOutputs = 8, kColumns = 32, kRows = 8, kPairs = kDenseBlock / 2;
-constexpr int kWords = 2 * kLanes;
 constexpr std::int32_t kLargestShort = 0x7fff;
 constexpr double kMost32 = 0x7fffffff;
-using Words = std::int32_t __attribute__((vector_size(8 * kLanes)));
 // Number of registers that hold neighbouring columns. Each of eight rows of weights has its own sums, so two such
 // registers need sixteen registers of sums. With more sums, GCC 12 keeps some in memory, which takes twice as long.
 #if defined(TIGHTDP_ISA_avx512)
@@ -36,38 +31,10 @@ struct Block {
     bool is_short_part_block() const noexcept { return reach <= kMost32; }
 };
 
-// Adds x0 w0 + x1 w1 to s in each lane of 32 bits, where x0 is the lower half of x and x1 the upper half.
-struct MultiplyAdd {
-    TIGHTDP_VINLINE void add_part_pairs(Words& s, Words x, Words w) {
-#if defined(TIGHTDP_ISA_avx512)
-        s += (Words)_mm512_madd_epi16((__m512i)x, (__m512i)w);
-#elif defined(TIGHTDP_ISA_avx2)
-        s += (Words)_mm256_madd_epi16((__m256i)x, (__m256i)w);
-#elif defined(__SSE2__)
-        s += (Words)_mm_madd_epi16((__m128i)x, (__m128i)w);
-#else
-        s += (x >> 16) * (w >> 16) + ((x << 16) >> 16) * ((w << 16) >> 16);
-#endif
-    }
-};
-
-// Adds the same products as MultiplyAdd, in one instruction of the extension VNNI. The instruction is written in
-// assembler, so that the compiler may not use the extension elsewhere in this file. Processors without the extension
-// use MultiplyAdd.
-struct DotProduct {
-    TIGHTDP_VINLINE void add_part_pairs([[maybe_unused]] Words& s, [[maybe_unused]] Words x, [[maybe_unused]] Words w) {
-#if defined(TIGHTDP_ISA_avx512)
-        asm("vpdpwssd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
-#elif defined(TIGHTDP_ISA_avx2)
-        asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(s) : "x"(x), "x"(w));
-#endif
-    }
-};
-
 // Computes the sums of some blocks, as an array [row][column]. `half` is that of Block.
 template <class Step>
 TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* blocks, std::int64_t count, int half,
-                                   std::int32_t* sums) {
+                              std::int32_t* sums) {
     for (int c = 0; c < kColumns; c += kVecs * kWords) {
         Words s[kRows][kVecs] = {};
         for (std::int64_t b = 0; b < count; ++b)
@@ -92,8 +59,7 @@ TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* bloc
 }
 
 // Adds high[c] 2^8 + low[c], or low[c] if `high` is null, to the totals.
-TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width,
-                                  std::int64_t* out) {
+TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width, std::int64_t* out) {
     auto* const total = reinterpret_cast<std::uint64_t*>(out);
     if (high)
         for (std::int64_t c = 0; c < width; ++c)
@@ -102,11 +68,10 @@ TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* h
         for (std::int64_t c = 0; c < width; ++c) total[c] += static_cast<std::uint64_t>(std::int64_t{low[c]});
 }
 
-// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an
-// output.
+// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an output.
 template <int parts>
-TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns,
-                                   std::int64_t* out, std::int64_t stride) {
+TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns, std::int64_t* out,
+                              std::int64_t stride) {
     for (std::int64_t i = 0; i < outputs; ++i, sums += parts * kColumns, out += stride) {
         const std::int32_t* const high = parts == 2 ? sums + kColumns : nullptr;
         if (columns >= kColumns)
@@ -148,7 +113,7 @@ void add_part_product(const PackedProduct& p) {
                     for (std::int64_t half = 0; 4 * half < outputs; ++half) {
                         sum_part_tile<Step>(inputs, blocks, run, static_cast<int>(half), sums);
                         add_part_sums<2>(sums, outputs - 4 * half < 4 ? outputs - 4 * half : 4, columns,
-                                         out + 4 * half * p.stride, p.stride);
+                                    out + 4 * half * p.stride, p.stride);
                     }
                 }
                 blocks += run;
@@ -179,6 +144,12 @@ TIGHTDP_VINLINE double confine_part_weights(const double* w, const LargestInputs
     return total;
 }
 
+// Splits the weights of two records into low and high parts, and writes both pairs.
+TIGHTDP_VINLINE void split_pair(std::int32_t first, std::int32_t second, std::uint32_t* parts) {
+    parts[0] = join_part_words(low_digit(first), low_digit(second));
+    parts[1] = join_part_words(without_low_digit(first), without_low_digit(second));
+}
+
 // Packs the weights of one tile, `outputs` rows of kDenseBlock numbers. Missing outputs have zeros.
 TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const LargestInputs& largest, Block& block) {
     std::int32_t integers[kOutputs][kDenseBlock] = {};
@@ -197,19 +168,67 @@ TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const
         return;
     }
     for (int i = 0; i < kOutputs; ++i)
-        for (std::int64_t k = 0; k < kPairs; ++k) {
-            const std::int32_t first = integers[i][2 * k], second = integers[i][2 * k + 1];
-            std::uint32_t* const parts = block.rows[i / 4][k] + i % 4 * 2;
-            parts[0] = join_part_words(low_digit(first), low_digit(second));
-            parts[1] = join_part_words(without_low_digit(first), without_low_digit(second));
-        }
+        for (std::int64_t k = 0; k < kPairs; ++k)
+            split_pair(integers[i][2 * k], integers[i][2 * k + 1], block.rows[i / 4][k] + i % 4 * 2);
 }
 
 void pack_part_weights(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place) {
     auto* const blocks = reinterpret_cast<Block*>(place.first) + place.at / kDenseBlock;
     for (std::int64_t o = 0; o < outputs; o += kOutputs)
         pack_part_tile(w + o * kDenseBlock, outputs - o < kOutputs ? outputs - o : kOutputs, largest,
-                       blocks[o / kOutputs * (place.records / kDenseBlock)]);
+                  blocks[o / kOutputs * (place.records / kDenseBlock)]);
+}
+
+using EightIntegers = std::int32_t __attribute__((vector_size(4 * kOutputs)));
+using EightDoubles = double __attribute__((vector_size(8 * kOutputs)));
+
+// Returns the first `outputs` weights of record k, confined to kLargestWeight, and zeros for missing ones.
+TIGHTDP_VINLINE EightIntegers load_weights(const std::int32_t* w, std::int64_t stride, std::int64_t k,
+                                           std::int64_t count, std::int64_t outputs) {
+    constexpr std::int32_t most = kLargestWeight;
+    EightIntegers x{};
+    if (k < count && outputs == kOutputs)
+        __builtin_memcpy(&x, w + k * stride, sizeof x);
+    else
+        for (std::int64_t i = 0; k < count && i < outputs; ++i) x[i] = w[k * stride + i];
+    x = x > -most ? x : -most - EightIntegers{};
+    return x < most ? x : most - EightIntegers{};
+}
+
+// Packs the weights of one tile, the first `outputs` of each row. Missing outputs and records have zeros.
+TIGHTDP_VINLINE void pack_tile_of_rows(const std::int32_t* w, std::int64_t stride, std::int64_t count,
+                                       std::int64_t outputs, const LargestInputs& largest, Block& block) {
+    EightDoubles reach{};
+    EightIntegers sizes{};
+    for (std::int64_t k = 0; k < kDenseBlock; k += 2) {
+        const EightIntegers x[2] = {load_weights(w, stride, k, count, outputs),
+                                    load_weights(w, stride, k + 1, count, outputs)};
+        for (int r = 0; r < 2; ++r) {
+            const EightIntegers size = x[r] < 0 ? -x[r] : x[r];
+            sizes |= size;
+            reach += __builtin_convertvector(size, EightDoubles) * largest[k + r];
+        }
+        const EightIntegers both = (x[0] & 0xffff) | x[1] << 16;
+        __builtin_memcpy(block.rows[0][k / 2], &both, sizeof both);
+    }
+    block.reach = 0;
+    for (int i = 0; i < kOutputs; ++i) {
+        block.reach = block.reach > reach[i] ? block.reach : reach[i];
+        if (sizes[i] > kLargestShort) block.reach = 2 * kMost32;
+    }
+    if (block.is_short_part_block()) return;
+    for (std::int64_t k = 0; k < kPairs; ++k) {
+        const EightIntegers first = load_weights(w, stride, 2 * k, count, outputs),
+                            second = load_weights(w, stride, 2 * k + 1, count, outputs);
+        for (int i = 0; i < kOutputs; ++i) split_pair(first[i], second[i], block.rows[i / 4][k] + i % 4 * 2);
+    }
+}
+
+void pack_weight_rows(const WeightRows& r, const LargestInputs& largest, PackedPlace place) {
+    auto* const blocks = reinterpret_cast<Block*>(place.first) + place.at / kDenseBlock;
+    for (std::int64_t o = 0; o < r.outputs; o += kOutputs)
+        pack_tile_of_rows(r.w + o, r.outputs, r.count, r.outputs - o < kOutputs ? r.outputs - o : kOutputs, largest,
+                          blocks[o / kOutputs * (place.records / kDenseBlock)]);
 }
 
 template <class T>
@@ -244,6 +263,7 @@ ProductWay make_part_product_way(const char* name) {
             static_cast<std::int64_t>(sizeof(Block)),
             true,
             &pack_part_weights,
+            &pack_weight_rows,
             &pack_part_inputs<float>,
             &pack_part_inputs<double>,
             &pack_part_inputs<std::int16_t>,

@@ -225,20 +225,16 @@ void add_integer_product(const IntegerProduct& p) {
     Bytes weights(way.packed_weights_size(p.outputs, chunk)), inputs(way.packed_inputs_size(p.columns, chunk));
     const int workers = choose_layer_workers(static_cast<double>(p.outputs) * static_cast<double>(p.columns) *
                                              static_cast<double>(p.rows));
-    std::vector<double> integers(static_cast<std::size_t>(workers * p.outputs * kDenseBlock));
     for (std::int64_t first = 0; first < p.rows; first += chunk) {
         const std::int64_t count = round_up_to_product_blocks(std::min(chunk, p.rows - first));
-        take_product_pieces(workers, count / kDenseBlock, [&](int worker, std::int64_t block) {
+        take_product_pieces(workers, count / kDenseBlock, [&](int, std::int64_t block) {
             const std::int64_t at = block * kDenseBlock, here = std::min(kDenseBlock, p.rows - first - at);
-            double* const w = integers.data() + worker * p.outputs * kDenseBlock;
-            for (std::int64_t o = 0; o < p.outputs; ++o)
-                for (std::int64_t k = 0; k < kDenseBlock; ++k)
-                    w[o * kDenseBlock + k] = k < here ? p.w[(first + at + k) * p.outputs + o] : 0;
             LargestInputs largest;
             way.pack_inputs(
                 InputBlock<std::int16_t>{p.q + (first + at) * p.columns, p.columns, here, p.columns, nullptr},
                 {inputs.data(), at, count}, largest);
-            way.pack_weights(w, p.outputs, largest, {weights.data(), at, count});
+            way.pack_weight_rows({p.w + (first + at) * p.outputs, here, p.outputs}, largest,
+                                 {weights.data(), at, count});
         });
         take_product_pieces(workers, (p.outputs + kStripOutputs - 1) / kStripOutputs, [&](int, std::int64_t piece) {
             const std::int64_t o = piece * kStripOutputs;

@@ -32,6 +32,12 @@ struct InputBlock {
 // Largest |q| of the packed inputs of each record of a block.
 using LargestInputs = double[kDenseBlock];
 
+// The integer weights of up to kDenseBlock records, as an array w[count][outputs].
+struct WeightRows {
+    const std::int32_t* w;
+    std::int64_t count, outputs;
+};
+
 // The place of a block of records in a packed operand.
 struct PackedPlace {
     std::uint8_t* first;  // first byte of the packed operand
@@ -61,6 +67,8 @@ struct ProductWay {
     // Packs the integers w[o][kDenseBlock] of all outputs, confined to kLargestWeight. `largest` comes from the packed
     // inputs of the same records.
     void (*pack_weights)(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place);
+    // Packs the same integers from an array in which the weights of a record are neighbours.
+    void (*pack_weight_rows)(const WeightRows& rows, const LargestInputs& largest, PackedPlace place);
     void (*pack_floats)(const InputBlock<float>& block, PackedPlace place, LargestInputs& largest);
     void (*pack_doubles)(const InputBlock<double>& block, PackedPlace place, LargestInputs& largest);
     void (*pack_integers)(const InputBlock<std::int16_t>& block, PackedPlace place, LargestInputs& largest);

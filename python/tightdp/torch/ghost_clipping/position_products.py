@@ -50,16 +50,20 @@ class ClippedPositions(NamedTuple):
     at most its bound."""
 
 
-def is_product_sum_cheaper(positions: int, left: int, right: int) -> bool:
-    """Tells whether inner products take less work than a formed gradient. The shapes alone decide.
+def is_product_sum_cheaper(positions: int, left: int, right: int, *, on_device: bool = False) -> bool:
+    """Tells whether a sum of products takes less time than a formed gradient. The shapes and the device decide.
 
     For T positions with m entries of l_t and n of r_t, inner products take time in proportion to T^2 (m + n). Rounding
-    takes time in proportion to T (m + n). The m n entries of a formed gradient are written and read again. The
-    constants of the formula were measured on one thread. For 16 positions of 768 x 256 entries, inner products took
-    0.69 of the time of formed gradients. For 64 positions of this size, formed gradients were faster.
+    takes time in proportion to T (m + n). A formed gradient takes a product of floats, and its m n entries are written
+    and read again. The constants of the formula were measured on one thread. For 64 positions of 768 x 256 entries,
+    sums of products took 0.73 of the time of formed gradients. Both took the same time for 256 x 256 entries.
+
+    Smaller gradients stay in a cache, where forming them takes a quarter of this time. Sums of products are computed on
+    the host. Factors that are ``on_device`` would have to be moved there, so fewer of them are not formed.
     """
     fits = positions <= MOST_POSITIONS and left <= MOST_LEFT and right <= MOST_RIGHT
-    return fits and positions > 1 and positions * (positions + 64) * (left + right) <= 16 * left * right
+    cost_of_entry = 16 if on_device or left * right < 1 << 16 else 64
+    return fits and positions > 1 and positions * (positions + 64) * (left + right) <= cost_of_entry * left * right
 
 
 class PositionProducts:
@@ -70,10 +74,8 @@ class PositionProducts:
     """
 
     def __init__(self, factors: OuterProducts) -> None:
-        self._left = factors.left.detach().cpu()
-        integers, self._steps = _round_position_vectors(factors.right)
-        self._inner = integers @ integers.transpose(1, 2)
-        self._entries = integers.to(torch.int16)
+        self._left = _widen_to_host(factors.left)
+        self._entries, self._steps, self._inner = _round_to_integers(_widen_to_host(factors.right))
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
 
     def estimate_norms_of_position_products(self) -> Tensor:
@@ -81,9 +83,9 @@ class PositionProducts:
 
         Each estimate depends on its own record alone. It is infinite if an l_t or an r_t of the record is not finite.
         """
-        integers, steps = _round_position_vectors(self._left)
+        _, steps, inner = _round_to_integers(self._left)
         scale = 1 / (steps * self._steps)
-        terms = (integers @ integers.transpose(1, 2)) * self._inner * scale[:, :, None] * scale[:, None, :]
+        terms = inner * self._inner * scale[:, :, None] * scale[:, None, :]
         return torch.where(
             torch.isfinite(scale).all(1), _add_terms_of_position_products(terms).clamp(min=0.0), torch.inf
         )
@@ -99,10 +101,13 @@ class PositionProducts:
         which r_t was multiplied before it was rounded to q_t. A record with F = 0 gets zeros.
         """
         scale = torch.where(factors[:, None] > 0, factors[:, None] / self._steps[records], 0.0)
-        weights = (self._left[records].double() * scale[:, :, None]).round_().clamp_(-LARGEST_WEIGHT, LARGEST_WEIGHT)
-        weights.masked_fill_((factors == 0)[:, None, None], 0.0)
-        self._weights[records] = weights.to(torch.int32)
-        return bound_squared_product_norms(weights @ weights.transpose(1, 2), self._inner[records])
+        every = len(records) == len(self._left)
+        weights = self._weights if every else torch.empty(len(records), *self._left.shape[1:], dtype=torch.int32)
+        _scale_rows(self._left if every else self._left[records], scale, LARGEST_WEIGHT, weights)
+        inner = torch.from_numpy(dense.compute_position_inner_products(weights.numpy()))
+        if not every:
+            self._weights[records] = weights
+        return bound_squared_product_norms(inner, self._inner if every else self._inner[records])
 
     def add_to(self, total: Tensor) -> None:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
@@ -111,17 +116,29 @@ class PositionProducts:
         dense.add_integer_dense_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
-def _round_position_vectors(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _widen_to_host(rows: Tensor) -> Tensor:
+    """Returns ``rows`` in host memory, in float32 or float64, with neighbouring entries of each vector."""
+    return rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32)).contiguous()
+
+
+def _round_to_integers(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Multiplies each vector of ``rows`` by a power of two, and rounds its entries to integers.
 
-    Returns the integers in float64, and the powers of two. ``rows`` has the shape (records, positions, n). A vector
-    that is not finite gets zeros, and 0 instead of a power.
+    Returns the integers in int16, the powers of two, and the inner products of each record's vectors of integers.
+    ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
     """
-    wide = rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32))
-    units = dense.round_dense_inputs_to_units(wide.reshape(-1, wide.shape[2]).numpy(), False, digits=dense.SHORT_DIGITS)
-    steps = torch.from_numpy(units.steps).view(wide.shape[:2])
-    integers = (wide.double() * steps[:, :, None]).round_().clamp_(-LARGEST_ENTRY, LARGEST_ENTRY)
-    return integers.masked_fill_((steps == 0)[:, :, None], 0.0), steps
+    flat = rows.view(-1, rows.shape[2]).numpy()
+    steps = dense.round_dense_inputs_to_units(flat, False, digits=dense.SHORT_DIGITS).steps
+    steps = torch.from_numpy(steps).view(rows.shape[:2])
+    integers = torch.empty(rows.shape, dtype=torch.int16)
+    _scale_rows(rows, steps, LARGEST_ENTRY, integers)
+    return integers, steps, torch.from_numpy(dense.compute_position_inner_products(integers.numpy()))
+
+
+def _scale_rows(rows: Tensor, factors: Tensor, most: int, out: Tensor) -> None:
+    """Multiplies each vector of ``rows`` by its factor, and writes the nearest integers to ``out``."""
+    width = rows.shape[2]
+    dense.round_scaled_rows(rows.view(-1, width).numpy(), factors.view(-1).numpy(), most, out.view(-1, width).numpy())
 
 
 def _add_terms_of_position_products(terms: Tensor) -> Tensor:

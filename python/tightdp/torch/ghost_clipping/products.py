@@ -228,14 +228,12 @@ def _is_product_of_gradient_factors(factors: GradientFactors) -> bool:
 
 def _is_sum_of_products(factors: GradientFactors) -> bool:
     """Tells whether the gradient of each record is a sum of products that is not formed."""
-    if isinstance(factors, SummedProducts):
-        if any(part.is_sparse for part in factors.parts):
-            return False
-        left, positions = factors.parts[0].m, sum(part.right.shape[1] for part in factors.parts)
-        return is_product_sum_cheaper(positions, left, factors.parts[0].right.shape[2])
-    if not isinstance(factors, OuterProducts) or factors.is_sparse:
+    parts = factors.parts if isinstance(factors, SummedProducts) else [factors]
+    first = parts[0]
+    if not isinstance(first, OuterProducts) or any(part.is_sparse for part in parts):
         return False
-    return is_product_sum_cheaper(factors.right.shape[1], factors.m, factors.right.shape[2])
+    positions, width = sum(part.right.shape[1] for part in parts), first.right.shape[2]
+    return is_product_sum_cheaper(positions, first.m, width, on_device=first.right.is_cuda)
 
 
 def _join_uses_of_parameter(factors: Any) -> OuterProducts:

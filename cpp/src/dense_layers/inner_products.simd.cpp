@@ -1,0 +1,144 @@
+// Computes inner products of rows of integers, for each record (docs/theory/exact-products.md, section 9). Rows of 16
+// bits whose squared norms are below 2^31 have inner products of 32 bits. Other rows are multiplied in doubles. Both
+// ways are exact, so they return the same numbers.
+#include <utility>
+
+#include "word_pairs.hpp"
+#include "layer_positions.simd.hpp"
+
+namespace tightdp::TIGHTDP_ISA {
+namespace {
+
+// Number of rows s of a tile of inner products. The rows t of a tile are kInnerPositions. With twice as many sums, they
+// would not fit in the registers.
+#if defined(TIGHTDP_ISA_avx512)
+constexpr int kDown = 4;
+#else
+constexpr int kDown = 2;
+#endif
+constexpr int kAcross = kInnerPositions, kShorts = 2 * kWords;
+
+// Adds the halves of groups of `group` lanes of a and b. The result has the groups of a and then those of b, each half
+// as long.
+template <int group, int... lane>
+TIGHTDP_VINLINE Words add_halves(Words a, Words b, std::integer_sequence<int, lane...>) {
+    constexpr int half = group / 2;
+    return __builtin_shufflevector(a, b, (lane / half * group + lane % half)...) +
+           __builtin_shufflevector(a, b, (lane / half * group + lane % half + half)...);
+}
+
+// Returns the sums of all lanes of `count` vectors, each in kWords / count lanes.
+template <int count>
+TIGHTDP_VINLINE Words sum_lanes(const Words* s) {
+    if constexpr (count == 1)
+        return *s;
+    else
+        return add_halves<2 * kWords / count>(sum_lanes<count / 2>(s), sum_lanes<count / 2>(s + count / 2),
+                                              std::make_integer_sequence<int, kWords>());
+}
+
+// Computes the inner products of kDown rows at `left` with kAcross rows at `right`.
+TIGHTDP_VINLINE void multiply_position_tile(const std::int16_t* left, const std::int16_t* right, std::int64_t width,
+                                   std::int32_t* out) {
+    Words s[kDown * kAcross] = {};
+    for (std::int64_t j = 0; j < width; j += kShorts) {
+        Words a[kDown], b[kAcross];
+#pragma GCC unroll 4
+        for (int i = 0; i < kDown; ++i) __builtin_memcpy(&a[i], left + i * width + j, sizeof a[i]);
+#pragma GCC unroll 4
+        for (int i = 0; i < kAcross; ++i) __builtin_memcpy(&b[i], right + i * width + j, sizeof b[i]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kDown * kAcross; ++i) MultiplyAdd::add_part_pairs(s[i], a[i / kAcross], b[i % kAcross]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kDown * kAcross; i += kWords) {
+        const Words sums = sum_lanes<kWords>(s + i);
+        __builtin_memcpy(out + i, &sums, sizeof sums);
+    }
+}
+
+// Copies the rows of one record to the scratch memory. Returns false if they do not fit in 16 bits, or if a squared
+// norm is 2^31 or larger.
+template <class Integer>
+TIGHTDP_VINLINE bool copy_short_positions(const Integer* __restrict x, std::int64_t positions, std::int64_t columns,
+                                     std::int16_t* __restrict out) {
+    constexpr int kParts = 16;
+    const std::int64_t width = pad_position_length(columns, kInnerColumns);
+    for (std::int64_t t = 0; t < pad_position_length(positions, kInnerPositions); ++t, out += width) {
+        const std::int64_t length = t < positions ? columns : 0, whole = length / kParts * kParts;
+        double squares[kParts] = {};
+        std::int32_t lost[kParts] = {};
+        const auto take = [&](std::int64_t j, int part) {
+            out[j] = static_cast<std::int16_t>(x[j]);
+            lost[part] |= x[j] ^ out[j];
+            squares[part] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
+        };
+        for (std::int64_t j = 0; j < whole; j += kParts)
+            for (int part = 0; part < kParts; ++part) take(j + part, part);
+        for (std::int64_t j = whole; j < length; ++j) take(j, 0);
+        for (std::int64_t j = length; j < width; ++j) out[j] = 0;
+        double square = 0;
+        for (int part = 0; part < kParts; ++part) {
+            square += squares[part];
+            if (lost[part]) return false;
+        }
+        if (square >= 0x1p31) return false;
+        x += length;
+    }
+    return true;
+}
+
+// Multiplies the rows of one record in doubles.
+template <class Integer>
+void multiply_long_positions(const Integer* x, std::int64_t positions, std::int64_t columns, double* out) {
+    constexpr int kParts = 16;
+    for (std::int64_t s = 0; s < positions; ++s)
+        for (std::int64_t t = 0; t <= s; ++t) {
+            const Integer *const a = x + s * columns, *const b = x + t * columns;
+            double sums[kParts] = {};
+            std::int64_t j = 0;
+            for (; j + kParts <= columns; j += kParts)
+                for (int part = 0; part < kParts; ++part)
+                    sums[part] += static_cast<double>(a[j + part]) * static_cast<double>(b[j + part]);
+            for (; j < columns; ++j) sums[0] += static_cast<double>(a[j]) * static_cast<double>(b[j]);
+            double sum = 0;
+            for (const double part : sums) sum += part;
+            out[s * positions + t] = out[t * positions + s] = sum;
+        }
+}
+
+void multiply_short_positions(const std::int16_t* x, std::int64_t positions, std::int64_t columns, double* out) {
+    const std::int64_t width = pad_position_length(columns, kInnerColumns);
+    alignas(64) std::int32_t tile[kDown * kAcross];
+    for (std::int64_t s = 0; s < positions; s += kDown)
+        for (std::int64_t t = s / kAcross * kAcross; t < positions; t += kAcross) {
+            multiply_position_tile(x + s * width, x + t * width, width, tile);
+            for (std::int64_t i = 0; i < kDown && s + i < positions; ++i)
+                for (std::int64_t j = 0; j < kAcross && t + j < positions; ++j)
+                    out[(s + i) * positions + t + j] = out[(t + j) * positions + s + i] = tile[i * kAcross + j];
+        }
+}
+
+template <class Integer>
+void multiply_record_positions(const InnerProducts<Integer>& p) {
+    for (std::int64_t k = 0; k < p.records; ++k) {
+        const Integer* const x = p.x + k * p.positions * p.columns;
+        double* const out = p.out + k * p.positions * p.positions;
+        if (copy_short_positions(x, p.positions, p.columns, p.scratch))
+            multiply_short_positions(p.scratch, p.positions, p.columns, out);
+        else
+            multiply_long_positions(x, p.positions, p.columns, out);
+    }
+}
+
+}  // namespace
+
+void short_inner_products(const InnerProducts<std::int16_t>& p) {
+    multiply_record_positions(p);
+}
+
+void long_inner_products(const InnerProducts<std::int32_t>& p) {
+    multiply_record_positions(p);
+}
+
+}  // namespace tightdp::TIGHTDP_ISA
