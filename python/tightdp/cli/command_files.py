@@ -67,8 +67,7 @@ def check_command_output(
 
     A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link. A model
     is replaced with ``force`` by another model alone, and a command that writes a model replaces nothing else. Any
-    other file is replaced with
-    ``force``. A page replaces a page without ``force``, and a figure replaces a figure.
+    other file is replaced with ``force``. A page replaces a page without ``force``, and a figure replaces a figure.
     """
     if out is None:
         return

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _PARAMETERS = "parameters of "
-"""Prefix for rows about parameters in the table of progress (``progress.py``). In the column ``run``, such a row has
-this prefix and a release's identifier. In the column ``turn``, the row has the hash of the released parameters."""
+"""Prefix for rows about parameters in the table of progress (``run_progress.py``). In the column ``run``, such a row
+has this prefix and a release's identifier. In the column ``turn``, the row has the hash of the released parameters."""
 _COLUMNS = "number, time, note, account, digest"
 _TABLES = (
     "CREATE TABLE tightdp_ledger (format INTEGER NOT NULL, budget TEXT NOT NULL, digest TEXT NOT NULL)",

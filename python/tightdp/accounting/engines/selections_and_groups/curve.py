@@ -20,7 +20,7 @@ from .inner_run import KnownRun
 from .lines import LinesOfInnerRun
 
 _LOOSE = 1e-3
-"""Relative gain below which no further line (``lines.py``) and no further chain (``groups.py``) is added."""
+"""Relative gain below which no further line (``lines.py``) and no further chain (``group_chains.py``) is added."""
 _FAINT = 1e-40
 """Height of a chain below which no more lines are added for the chain."""
 _STEEPEST = 1e130
