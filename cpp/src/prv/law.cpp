@@ -26,10 +26,10 @@ double prv_tail_deviations(double tail) {
     return -log_ndtri(std::log(tail)) * (1 + 1e-10) + 1e-10;
 }
 
-// Returns the relative error of a computed tail at z standard deviations: z^2 u for the exponent -z^2/2, and 16 u for
+// Returns the relative error of a computed tail at z standard deviations: z^2 u for the exponent -z^2/2, and 26 u for
 // the rest.
 double prv_tail_error(double z) {
-    return (16 + z * z) * u;
+    return (26 + z * z) * u;
 }
 
 // --- Supports

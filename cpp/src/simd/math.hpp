@@ -59,8 +59,9 @@ TIGHTDP_VINLINE Vec expm1(Vec x) {
     return (e.scale - 1.0) + e.scale * e.m1;
 }
 
-// Returns ln(y) + quotient for a positive normal number y and |quotient| <= 2^-53. The relative error is at most
-// 1.3 * 2^-53.
+// Returns ln(y) + quotient for a positive normal number y and |quotient| <= 2^-53. The quotient must also be at most
+// .6 |y - 1|, unless y = 1. With larger quotients of the other sign, ln(y) + quotient would lose digits. The relative
+// error is at most 1.3 * 2^-53 if the quotient is 0.
 TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
     const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;
@@ -80,7 +81,8 @@ TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     return e * kLn2Hi + (f - (half - tail));
 }
 
-// Returns ln(y) + correction / y, for |correction| <= 2^-53 y.
+// Returns ln(y) + correction / y, where y is the rounded sum of 1 and another number, and `correction` is its rounding
+// error. Then |correction| <= |y - 1| / 2 unless y = 1, since y - 1 is a multiple of twice the largest such error.
 TIGHTDP_VINLINE Vec vec_log_corrected(Vec y, Vec correction) {
     return vec_log_plus(y, correction / y);
 }

@@ -41,7 +41,7 @@ def read_coefficients(source, path, anchors):
     listed = re.match(r"\{\s*\{(.*?)\}\}", text, re.S)
     if listed:
         return [read_number(c, False) for c in listed[1].split(",")]
-    arguments = re.search(r"horner\([-\w]+,(.*?)\)", text, re.S)[1].split(",")
+    arguments = re.search(r"(?:horner|evaluate_normal_polynomial)\([-\w]+,(.*?)\)", text, re.S)[1].split(",")
     return [read_number(c, arguments[0].endswith("f")) for c in reversed(arguments)]
 
 
