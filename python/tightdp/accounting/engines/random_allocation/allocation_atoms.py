@@ -42,7 +42,8 @@ MOST_WORK = 3e8
 """Largest number of products of cells for one distribution. They take about a third of a second."""
 LEAST_FLOOR = 1e-280
 """Smallest probability that is allowed to be cut off. Every distribution from above already has the mass 1e-290 at
-infinity, for products that underflow (``mean.cpp`` of the core). So cutting off less would hardly narrow the bounds."""
+infinity, for products that underflow (``ratio_mean.cpp`` of the core). So cutting off less would hardly narrow the
+bounds."""
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ def _combine_allocation_bounds(
 
     ``BoundedRange`` stands for a class of mechanisms, and its dominating pair bounds all members of this class. No
     member attains the pair at every epsilon, so a formula may have an upper end below the lower end of the grid. The
-    lower end of the grid then says nothing about the members (pairs/members.py), and is reduced to the upper end of the
-    formula. A lower end of a formula is reduced in the same way.
+    lower end of the grid then says nothing about the members (pairs/class_members.py), and is reduced to the upper end
+    of the formula. A lower end of a formula is reduced in the same way.
     """
     if any(is_or_wraps_kind_of_mechanism(mechanism, m.BoundedRange) for mechanism, _ in parts):
         lower = min(lower, upper)
