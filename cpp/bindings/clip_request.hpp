@@ -1,5 +1,5 @@
 // Converts the arguments of a clipped sum from Python. The arguments are described and checked in
-// python/tightdp/release/clipping.py.
+// python/tightdp/clipping_and_noise/clipping.py.
 #pragma once
 
 #include "bind.hpp"

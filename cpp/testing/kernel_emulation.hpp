@@ -35,12 +35,13 @@ void emulate_release(const ClipRequest& request, const std::int64_t* sums);
 // Computes tightdp::add_integer_product as a device with `processors` multiprocessors would, in chunks of records whose
 // packed operands take at most `packed_bytes` if possible. A stage is the part of the packed operands that a thread
 // block multiplies at a time. Shared memory has room for three stages if `three` is true, and for two otherwise.
-// Returns the shares of the thread blocks for each chunk. Throws std::logic_error if a sum of 32 bits overflows.
+// Returns, for each chunk, how its work is shared among thread blocks. Throws std::logic_error if a sum of 32 bits
+// overflows.
 std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& product, std::int64_t processors,
                                                          std::int64_t packed_bytes, bool three);
 
-// Computes tightdp::add_products, without a release, in chunks of `chunk` records. The layers' inputs and errors are
-// float64 if `full` is true, and float32 otherwise.
+// Computes the totals of tightdp::add_products in chunks of `chunk` records. Adds no noise, and writes no results of a
+// release. The layers' inputs and errors are float64 if `full` is true, and float32 otherwise.
 void emulate_product_sum(const ProductSum& request, bool full, std::int64_t processors, std::int64_t chunk);
 
 // Computes contour::batch_epsilon for both directions with the lanes of one warp.

@@ -1,8 +1,8 @@
-"""Uses CUDA devices: lists them, clips arrays in their memory, and composes on them. See docs/cuda.md.
+"""Uses CUDA devices: lists them, describes arrays in their memory, and composes on them. See docs/cuda.md.
 
-``clipped_sum`` and ``clip_and_noise`` call this module for arrays in device memory. The work is queued on the current
-stream of the array's library, and the host does not wait for it. ``epsilon`` and ``delta`` are computed by the ``prv``
-engine, whose Fourier transforms run on a device.
+``tightdp.clipped_sum`` and ``tightdp.clip_and_noise`` take arrays in device memory. Their work is queued on the current
+stream of the array's library, and the host does not wait for it. The functions ``epsilon`` and ``delta`` of this module
+use the ``prv`` engine, whose Fourier transforms run on a device.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 // tightdp._core.dlpack_array: takes over a DLPack capsule of any device, and describes its array for
-// python/tightdp/release/cuda/arrays.py.
+// python/tightdp/clipping_and_noise/cuda/arrays.py.
 #include "../dlpack.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-// tightdp._core: exact integer noise. The file python/tightdp/release/exact_noise.py checks the arguments.
+// tightdp._core: exact integer noise. The file python/tightdp/clipping_and_noise/exact_noise.py checks the arguments.
 #include "../bind.hpp"
 #include "../draw_limits.hpp"
 #include "../sealed_stream.hpp"

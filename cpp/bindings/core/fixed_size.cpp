@@ -1,4 +1,4 @@
-// tightdp._core: bounds against adversaries that choose the pair of data sets in each step.
+// tightdp._core: bounds for samples of fixed size, against adversaries that choose the pair of data sets in each step.
 #include "../bind.hpp"
 #include "fixed_size/triangle_kernels.hpp"
 #include "unlocked.hpp"

@@ -1,5 +1,5 @@
 // tightdp._cuda: the kernels for a device (GPU). Device memory is passed as addresses, which the files in
-// python/tightdp/release/cuda check.
+// python/tightdp/clipping_and_noise/cuda check.
 #include <vector>
 
 #include "../bind.hpp"

@@ -29,8 +29,8 @@ struct FftTables {
 // Preconditions: each pointer refers to n doubles. The output may be the same array as an input. Alignment to 64 bytes
 // is faster, but not needed. With kappa = rounding_bound(), the errors are (docs/theory/fft.md, Theorems 1 to 3)
 //     |X^ - X|_2 <= kappa |X|_2,   max_f |X^_f - X_f| <= kappa |x|_1,   |x^ - x|_2 <= kappa |x|_2 (inverse),
-// where |X|_2 is taken over the whole spectrum, and X^ and x^ are the computed values. The bounds hold unless numbers
-// overflow. Underflow adds at most n 2^-1074 to the error of a coefficient.
+// where |X|_2 is the norm of all n coefficients X_0, ..., X_{n-1}, and X^ and x^ are the computed values. The bounds
+// hold unless numbers overflow. Underflow adds at most n 2^-1074 to the error of a coefficient.
 class RealFft {
   public:
     static constexpr std::size_t kMinLength = 4;

@@ -110,7 +110,8 @@ class GridBuilder {
             64 * u * (std::abs(tilt) * farthest + std::abs(log_scale_) + anchor) + std::abs(tilt) * places;
         const double allowed = kSum + size * u + rounding + losses_.total_rel;
         const double all = std::exp(p_mass) + out.infinity_upper;
-        const bool added = all > 1 + allowed;  // bounds on tails may have added both P-mass and Q-mass
+        // Bounds on tails may have added both P-mass and Q-mass. The Q-mass is then not checked.
+        const bool added = all > 1 + allowed;
         return all + std::exp(unseen) >= 1 - allowed && (added || q_mass <= kBothSides + out.slack) &&
                std::exp(total(out.lower, -tilt)) + out.infinity_lower <= 1 + allowed;
     }

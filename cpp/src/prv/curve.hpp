@@ -24,7 +24,8 @@ namespace tightdp::prv {
 // The curve delta(eps) = sum over y_i > eps of p_i (1 - e^{eps - y_i}), for eps >= floor. The mass p_i = p[i mod n]
 // lies at the loss y_i = i h + offset, for first <= i < first + n. The object holds a pointer to p.
 //
-// Suffix sums are stored for the starts of blocks of points. Evaluating the curve reads the points of one block only.
+// Suffix sums are stored for the starts of blocks of points, from the highest block down to the block of the floor.
+// Evaluating the curve reads the points of one block only.
 class Curve {
   public:
     static constexpr std::int64_t kBlock = 512;
@@ -54,7 +55,7 @@ class Curve {
     };
 
     // Returns the sums over the points i + 1 to end_ - 1, where `from` is the loss at point i + 1. Preconditions: i <
-    // end_ - 1, and point i + 1 does not lie below the lowest block that has a suffix sum.
+    // end_ - 1, and point i + 1 lies in a block that has a suffix sum.
     Sums sums_above(long long i) const;
 
     // Returns delta at the loss y_i. The preconditions are those of sums_above().

@@ -24,7 +24,7 @@ def format_up(x: float, spec: str = "") -> str:
 
     Use it for numbers that must not be understated, such as the upper end of a bound. ``spec`` is a format
     specification of a float. An empty specification gives the shortest text that is rounded up and reads back as ``x``.
-    Raises ValueError if ``format`` refuses it.
+    Raises ValueError if ``format`` refuses ``spec`` for a float.
 
     >>> dp.format_up(0.12341, ".4f"), dp.format_up(0.5, ".4f"), dp.format_up(0.1)
     ('0.1235', '0.5000', '0.10000000000000001')

@@ -7,8 +7,8 @@ Departures from the paper, each with its reason in docs/theory/adaclip.md:
   batch size.
 - The variance of the noise, (b sigma / B)^2 for scale b, noise multiplier sigma and batch size B, is subtracted from
   the variance estimate. The remaining variance of a batch mean is scaled to the variance of one record's gradient.
-- Variance estimates are averaged. The average starts at sqrt(h1 h2) and is confined to [h1, h2], for the settings h1
-  and h2.
+- Variance estimates are averaged. The average starts at sqrt(h1 h2), for the settings h1 and h2. The scale is computed
+  from the average confined to [h1, h2].
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class AdaCliP:
 
     Parameters
     ----------
-    batch_size : expected batch size B. For a public number N of records, a B above N - 1 is replaced by N - 1, because
-        the mean of all records says nothing about the records' variance. If the run would take over 2,500,000 steps,
-        the batch size is enlarged until the run takes 2,500,000. None takes a fiftieth of the public number of records.
+    batch_size : expected batch size B. For a public number N of records, a B of N or more is replaced by N - 1, or by
+        0.5 if N is 1. If every batch held all records, the mean of a batch would not vary, and the records' variance
+        could not be estimated from it. If the run would take over 2,500,000 steps, the batch size is enlarged until the
+        run takes 2,500,000. None takes a fiftieth of the public number of records.
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 p / gamma) for p parameters, plus the centre. If the noise is much larger than the gradients'
@@ -57,8 +58,8 @@ class AdaCliP:
     optimizer : applied to the sum of the estimate and regularization * w; None takes plain steps whose length follows
         from ``spread`` and ``max_norm``, as for ``DPSGD``.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
-    max_norm : clipping norm of the DP-SGD whose first step equals the first step of this algorithm. Used if ``h1``,
-        ``h2`` or ``optimizer`` is None.
+    max_norm : L2 bound on one record's gradient in the first step, if ``h1`` and ``h2`` are None. The first step then
+        clips as DP-SGD does. Used if ``h1``, ``h2`` or ``optimizer`` is None.
     spread : as for ``DPSGD``.
 
     Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians, add/remove one record. Centre and scale
@@ -156,8 +157,8 @@ class AdaCliP:
 def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
-    The result is at least the batch size with which ``epochs`` epochs take ``MOST_STEPS`` steps. If this would be
-    ``records`` or more, the result is records - 1, or 0.5 for a single record."""
+    A smaller batch size is raised to the one with which ``epochs`` epochs take ``MOST_STEPS`` steps. A batch size of
+    ``records`` or more is then replaced by records - 1, or by 0.5 for a single record."""
     batch_size = max(batch_size, records * compute_smallest_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 

@@ -52,7 +52,7 @@ class Fit(NamedTuple):
     size : the number of records
     used : the settings that the plan chose
 
-    ``fit`` returns this result, or raises an error about its arguments.
+    ``fit`` returns this result. The docstring of ``fit`` lists the errors that it raises instead.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit
@@ -67,7 +67,8 @@ class Fit(NamedTuple):
     privacy: Bound
     """Bound on the epsilon of ``charged``, at the ``delta`` of ``fit``."""
     charged: Composition
-    """Composition of the planned releases. For an adaptive run, the composition of its caps (``gate.budget.Caps``)."""
+    """Composition of the planned releases. If earlier releases decide about later ones, this is the composition of the
+    largest releases that the budget allows (``tightdp.release_gate.budget.Caps``)."""
     history: tuple[Mechanism, ...]
     """Mechanisms of the releases, in order. If the number of records was not public, the first release is a noisy
     count."""

@@ -60,10 +60,10 @@ class NoisyGD:
     learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), but at
         most the largest factor with which the intercept does not diverge. This is 8 (1 + momentum) if max_norm is 1/2
         or more (docs/theory/training.md, section 7).
-    center : the share of the budget for the mean of the features. The budget of a release is measured by 1 / noise
-        multiplier^2. This mean is released and subtracted from the features. Gradients become smaller, so a smaller
-        clipping norm and less noise are enough. With 0 the features stay as they are. The setting matters only for
-        linear models with an intercept.
+    center : the share of the budget for the mean of the features. The mean is released and subtracted from the
+        features. Gradients become smaller, so a smaller clipping norm and less noise are enough. The budget of a
+        release is measured by 1 / noise multiplier^2. With 0 the features stay as they are. The setting matters only
+        for linear models with an intercept.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     noise_multiplier : standard deviation of each step's noise, divided by ``max_norm``; None computes it from the
         estimator's epsilon and delta.

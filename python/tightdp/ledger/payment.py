@@ -11,20 +11,20 @@ from .ledger import Ledger, name_ledger
 
 
 class LedgerPayment:
-    """The payment for one run, called a release. A ledger pays the charge if ``ledger`` is not None.
+    """The payment for one run. A ledger pays the charge if ``ledger`` is not None.
 
-    Each release has an identifier, which is drawn before the charge. The ledger's entry and the statement both name
-    this identifier, so that two releases of equal charge can be told apart.
+    Ledgers and statements call the whole run a release. Each run has an identifier, which is drawn before the charge.
+    The ledger's entry and the statement both name it, so that two runs of equal charge can be told apart.
     """
 
     def __init__(self, ledger: Ledger | str | PathLike[str] | None, note: str) -> None:
         self.ledger = open_ledger(ledger)
         self.release = secrets.token_hex(16)
-        """Identifier of the release, 32 random hexadecimal digits."""
+        """Identifier of the run, 32 random hexadecimal digits."""
         self._note = note
 
     def spend_charge(self, charge: Composable) -> None:
-        """Spends the charge if there is a ledger. Callers call this method before the first release."""
+        """Spends the charge if there is a ledger. Callers call this method before the run releases anything."""
         if self.ledger is not None:
             self.ledger.spend(charge, note=self._note, release=self.release)
 
@@ -35,7 +35,7 @@ class LedgerPayment:
 
 
 def open_ledger(ledger: Ledger | str | PathLike[str] | None) -> Ledger | None:
-    """Returns the ledger for an estimator's argument, a ``Ledger``, a path or a URL. Returns None for None."""
+    """Returns the ledger that an argument names. The argument is a ``Ledger``, a path, a URL, or None for no ledger."""
     return ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
 
 

@@ -84,7 +84,10 @@ class PostgreSQLLedgerStore:
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
-        """Does nothing, because the server has checksums of its own."""
+        """Checks nothing. Damage is left to the server, which can have checksums of its own.
+
+        A table that somebody altered, so that it is no longer as ``made`` creates it, is not noticed either.
+        """
 
     def list_tables(self, run: Run) -> set[str]:
         found = run("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")

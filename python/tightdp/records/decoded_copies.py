@@ -22,9 +22,10 @@ RESERVE = 2**30
 
 
 def cache_decoded_blocks(fit: Fit) -> Fit:
-    """Makes ``fit(self, X, ...)`` read a copy of X from its second pass on, if the attribute ``copied`` of X is True.
+    """Makes ``fit(self, X, ...)`` copy X to a temporary file in its first pass over X, and read the copy later.
 
-    Blocks with columns of text are not copied. Instead, the numbers that a pipeline makes of the text are copied.
+    X is copied only if its attribute ``copied`` is True, which says that X takes long to decode. Blocks with columns of
+    text are not copied. Instead, the numbers that a pipeline makes of the text are copied.
     """
 
     @wraps(fit)

@@ -13,9 +13,10 @@ The parts work together in one direction::
 
     records -> oracle -> query -> gate (asks the budget, then evaluates, then adds noise) -> release -> algorithm
 
-``tightdp.records`` reads the records, and ``tightdp.models`` computes their gradients and losses. ``tightdp.gate``
-holds oracle, query, budget and gate. ``tightdp.algorithms`` turns releases into trained parameters, and
-``tightdp.estimators`` offers scikit-learn's interface. This module has the public names of these packages.
+``tightdp.records`` reads the records, and ``tightdp.models`` computes their gradients and losses.
+``tightdp.release_gate`` holds oracle, query, budget and gate. ``tightdp.algorithms`` turns releases into trained
+parameters, and ``tightdp.estimators`` offers scikit-learn's interface. This module has the public names of these
+packages.
 
 The page docs/architecture.md explains how to add an algorithm.
 """

@@ -5,7 +5,8 @@
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
 // host, and contour/batch/batch_curve.hpp on a device. Below, sd is the standard deviation of the tilted privacy loss
-// (Planner::sd_). The moment generating function of one step may have the relative error e^-log_inverse. A Curve has
+// (Planner::sd_). Two of the functions have an argument log_inverse. It says that the moment generating function of one
+// step may have the relative error e^-log_inverse. A Curve has
 //     bool estimate_cumulants(c, Cumulants&)
 //                                         estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps

@@ -51,8 +51,8 @@ struct LogRatio {
 struct Ordinates {
     double *re, *im, *rule, *round;
 
-    // Sets the ordinate m from the logarithm l, to which the Gaussians without sampling are added. mu2 is the sum of
-    // count / sigma^2 over these Gaussians.
+    // Sets the ordinate m. l is ln(M(z)/M(c)) of all mechanisms except the Gaussians without sampling, whose logarithm
+    // is added here. mu2 is the sum of count / sigma^2 over these Gaussians.
     TIGHTDP_HD void set_ordinate(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
@@ -69,7 +69,8 @@ struct Ordinates {
         // Errors e_j of the factors a_j change the product of all a_j^k by at most
         //     prod (|a_j| + |e_j|)^k - prod |a_j|^k.
         // If exp(l) is the modulus of the product and x the error of its logarithm, this bound is exp(l + x) - exp(l).
-        // The term with both kinds of error is added to the error of the rule.
+        // Let x = y + off, where y comes from the rule and off from rounding. The term exp(l) (exp(y) - 1)
+        // (exp(off) - 1), which contains both, counts as an error of the rule.
         const double off = l.round + 16 * kUnitRoundoff, weight = (m == 0 ? 0.5 : 1.0) / std::sqrt(norm);
         rule[m] = std::exp(l.re + l.rule + off) * -std::expm1(-l.rule) * weight;
         round[m] = std::exp(l.re + off) * -std::expm1(-off) * weight;

@@ -24,7 +24,7 @@ struct MovedLine {
     double stiffness;    // to second order, ln(J / J_0) <= stiffness y^2 / 2 - S r y / sigma
     double h, margin;    // step of the trapezoid rule, and margin of the range of its nodes
     double growth;       // upper bound on J / J_0
-    double error;        // bound on the error of 1 - B, relative to M(c)
+    double error;        // bound on the error of 1 - B from the trapezoid rule and the range of its nodes
     double slack;        // bound on the rounding error of ln(J / J_0), relative to its terms
 };
 
@@ -80,8 +80,7 @@ TIGHTDP_HD inline Move choose_line_move(const MovedLine& line, double s, double 
     return best <= line.most ? Move{best, 1} : Move{line.most, best / line.most};
 }
 
-// The sum over the nodes of a (1 - J / J_0), where a is the weight of a node, and the sum of the magnitudes of these
-// terms.
+// Sums over the nodes. A node with weight a adds a (1 - J / J_0) to `lost`, and the magnitude of this term to `size`.
 struct MovedSums {
     double lost = 0, size = 0;
 };

@@ -1,6 +1,6 @@
-// The kernels that round and clip the records of a sum of gradients, which are outer products (product_sum.hpp). One
-// more kernel adds the gradients of layers with one output. The formulas are in clip_record.hpp and in
-// docs/theory/exact-products.md, section 7.
+// Kernels for a sum of gradients, where the gradient of a record is an outer product (product_sum.hpp). They round and
+// clip the records. One more kernel adds the gradients of layers with one output. The formulas are in clip_record.hpp
+// and in docs/theory/exact-products.md, section 7.
 #pragma once
 
 #include <cstdint>

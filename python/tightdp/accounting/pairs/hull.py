@@ -33,7 +33,7 @@ class Point(NamedTuple):
 def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     """Returns the corners of the lower convex hull of points with ascending x.
 
-    A point above the corner before it is first lowered to the height of this corner, so the hull never rises.
+    The hull never rises: a point that is higher than the last corner is lowered to the height of this corner.
     """
     hull: list[Point] = []
     for point in points:

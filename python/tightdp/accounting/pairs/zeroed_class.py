@@ -34,8 +34,9 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
     # Each layer is (mass under R, density over R of the pair's first distribution, density over R of its second
-    # distribution). In ``opposite`` the record and the other records move the output in opposite directions, and in
-    # ``same`` they move the output in the same direction.
+    # distribution). If the record is not in the sample, another record takes its place there. In ``opposite``, the
+    # other record makes the outputs less likely that the record makes more likely. In ``same``, both records make the
+    # same outputs more likely.
     opposite = [
         (d, q / t, q),
         (s - d, bright, faint),

@@ -54,7 +54,8 @@ def bound_delta_for_dp_accounting(
         return 1.0
     if epsilon >= largest_loss_of_pair(run, neighbors) < math.inf:
         return 0.0
-    if math.isinf(epsilon):  # delta at any finite epsilon is a bound. Some engines have no answer at LARGEST
+    if math.isinf(epsilon):
+        # Delta at infinity is at most delta at a finite epsilon. Two are tried, as some engines refuse LARGEST.
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 

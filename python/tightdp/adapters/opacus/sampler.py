@@ -1,4 +1,7 @@
-"""Samplers of batches. All of them count their batches. ``PoissonSampler`` draws with the charged probability."""
+"""Samplers of batches, which count their batches.
+
+Opacus' accountant charges for a sampling probability. With ``PoissonSampler``, no record is drawn with a larger one.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ class CountingOpacusSampler(_Base):
     drawn = 0
     """Number of batches that were drawn in all iterations."""
     skips = False
-    """True if an optimiser was told to skip steps. Then an iteration must not go on after another iteration has
-    begun."""
+    """True if an optimiser was told to skip steps, so that a step adds up several batches of an iteration. An iteration
+    then raises an error if it goes on after another iteration has begun."""
 
     def __iter__(self) -> Iterator[list[int]]:
         self.iterations += 1

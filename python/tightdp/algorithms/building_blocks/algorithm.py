@@ -104,9 +104,10 @@ class Algorithm(Protocol):
     """The interface of an algorithm, which is a frozen dataclass of settings.
 
     If the attribute ``cost_is_public`` is true, the cost of a plan's releases does not depend on the number of records.
-    If the number of records is private, a noisy count is then released with a small part of the budget, and the plans
-    for all counts must have the same cost (docs/theory/exact.md, section 5). If the attribute ``in_memory`` is true,
-    the algorithm's queries need all records at once, and sums over blocks of records are not enough.
+    The author of the algorithm has to make sure of this. If the number of records is private, the whole run is charged
+    before a noisy count is released, and no plan for the released count may cost more (docs/theory/exact.md, section
+    5). If the attribute ``in_memory`` is true, the algorithm's queries need all records at once, and sums over blocks
+    of records are not enough.
 
     docs/architecture.md shows the code of a complete algorithm.
 

@@ -47,7 +47,7 @@ class FittedColumns(NamedTuple):
 def build_command_pipeline(
     columns: Sequence[Column | LearnedColumn], classifier: Any, arguments: argparse.Namespace
 ) -> PrivatePipeline:
-    """Returns the pipeline that learns a table's columns and trains the classifier under one budget."""
+    """Returns the pipeline that learns a table's columns and trains the model under one budget."""
     if arguments.epsilon is None:
         raise ValueError("--epsilon must be given where bounds, labels, categories or missing numbers are learned")
     groups: dict[Group, list[Any]] = {}
@@ -111,7 +111,8 @@ def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -
 
     The text says that there is too much noise for ``records``, the number of records.
     """
-    # The pipeline has set both values. The other ones are for the type checker.
+    # The pipeline has set both attributes. Infinity and 0.5 are never used: the type checker does not know that the
+    # attributes are not None.
     spent = NoiseShare(transformer.noise_multiplier or math.inf, transformer.delta or 0.5)
     parts = [(member, names) for _, member, names in transformer.transformers if member._charge(spent)]
     each = spent.divide_equally(max(1, len(parts)))

@@ -5,8 +5,8 @@ values that occur. Columns of many different texts are dropped. Columns of texts
 twice are dropped too, because such columns identify people. The draft names the dropped columns. Replace everything in
 the draft by what is known without the records, delete the entry "draft", and give the file to tightdp train --schema.
 The schema lists the texts that --missing gives. Cells with these texts count as missing wherever the schema is used.
-With --learn the draft holds the kind of each column and no values except 0 and 1. Then tightdp train learns bounds and
-categories with noise, and charges for them.
+With --learn the draft states the kind of each column: numbers, only the numbers 0 and 1, or texts. It holds no other
+values of the records. Then tightdp train learns bounds and categories with noise, and charges for them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Writes the draft, and prints a line that says what it is."""
     out = arguments.out or command_files.make_cli_file_path_near_data(arguments.data, ".schema.json")
-    command_files.check_command_output(out, None, (arguments.data,))  # an older schema may have been reviewed
+    # An existing file is not replaced, because it may be a schema that somebody has reviewed.
+    command_files.check_command_output(out, None, (arguments.data,))
     written = command_files.read_cli_file_format_arguments(arguments)
     rows = Rows.read(arguments.data, written)
     drafted = draft_record_schema(rows, arguments.label, arguments.learn, written.missing)

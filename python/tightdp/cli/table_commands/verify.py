@@ -1,11 +1,14 @@
-"""tightdp verify: whether a model file, a statement as JSON or its page says what follows from its own account.
+"""tightdp verify: whether the claims of a statement follow from the account in it, that is from the listed mechanisms.
 
-The command also tells whether both ends of a certificate, in a file of its own or in a statement, can be proved.
+The statement is in a model file, in a JSON file, or in the page of the statement. The command also tells whether both
+ends of a certificate, in a file of its own or in a statement, can be proved.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
-the statement. Each entry is listed as recomputed, as compared, or as one that no file can show. Exit code 0 says that
-everything agrees. Exit code 2 says that something differs, which one line names. Exit code 3 says that the bound is
-right, but that another version wrote the words, which were not checked.
+the statement. The output lists the entries in three groups. Entries of the first group were computed again. Entries of
+the second group were compared with other entries, with the model or with the ledger. No file can show whether the
+entries of the third group are true. Exit code 0 says that everything agrees. Exit code 2 says that something differs,
+which one line names. Exit code 3 says that the bound is right, but that another version wrote the words, which were not
+checked.
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ class OnePassSums(GradientSums):
         """Clips gradients by their norm over all parameters in ``factors``, and adds them.
 
         The sums of squares begin at ``zero``. The gradients with respect to the weight of the largest convolution come
-        last, when only their squares are missing from the norms. These gradients are formed, clipped, added and deleted
-        for a few records at a time.
+        last. By then the squares of all other gradients are summed. These last gradients are formed, clipped, added and
+        deleted for a few records at a time.
         """
         largest = max((each.weight.numel() for each in factors.values() if _is_streamed_convolution(each)), default=0)
         last = next(

@@ -144,6 +144,9 @@ _CONVOLUTIONS = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 
 
 def repeat_for_convolution_axes(x: Any, axes: int) -> list[int]:
-    """Returns a number for each axis, from a single number or from one for each axis."""
+    """Returns a list with one number for each axis. ``x`` is a number for all axes, or a sequence of numbers.
+
+    The sequence has a single number for all axes, or one number for each axis.
+    """
     found = list(x) if isinstance(x, (tuple, list)) else [x]
     return found * axes if len(found) == 1 else found

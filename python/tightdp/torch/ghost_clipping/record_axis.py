@@ -30,7 +30,8 @@ class RecordAxis:
 
     def __init__(self, records: int) -> None:
         self.records = records
-        self._numbers: Any = None  # a number for each record, by which PyTorch finds their axis
+        # A tensor along the axis of records. PyTorch finds the axis in it, and its numbers do not matter.
+        self._numbers: Any = None
 
     def apply_along_record_axis(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
@@ -38,8 +39,8 @@ class RecordAxis:
         """Applies the model to each record of a batch alone. Returns ``then(losses)``, where ``losses`` is the array of
         the losses of all records.
 
-        ``then`` is called inside ``torch.func.vmap``. So ``then`` can run the backward pass, which must be inside as
-        well, because activation checkpoints repeat parts of the forward pass in it.
+        ``then`` is called inside ``torch.func.vmap``, so that it can run the backward pass there. During the backward
+        pass, activation checkpoints repeat parts of the forward pass, and these parts have to run under vmap again.
         """
         tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
@@ -78,12 +79,13 @@ class RecordAxis:
     def compute_along_record_axis(
         self, function: Callable[..., Any], tensors: tuple[Any, ...], shared: tuple[Any, ...] = ()
     ) -> Any:
-        """Calls ``function`` with the arrays of all records, and returns its array as the tensor of one record.
+        """Calls ``function`` with the arrays of all records, and returns its array.
 
-        ``function`` gets one array for each of ``tensors``. The first axis of an array is the axis of records. A tensor
-        that all records share is expanded along this axis, which takes no memory. ``shared`` are the other arguments of
-        ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records, or if the call is made inside
-        another transform of ``torch.func``.
+        The model's code runs under vmap, which hides the axis of records. So the model sees the array as the tensor of
+        one record. ``function`` gets one array for each of ``tensors``. The first axis of an array is the axis of
+        records. A tensor that all records share is expanded along this axis, which takes no memory. ``shared`` are the
+        other arguments of ``function``. Raises ``Unsupported`` if one of ``shared`` depends on the records, or if the
+        call is made inside another transform of ``torch.func``.
         """
 
         def apply_to_records_along_axis(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:

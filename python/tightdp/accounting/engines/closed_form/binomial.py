@@ -65,7 +65,9 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
     def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         """Returns delta as a sum over the losses above ``epsilon``.
 
-        If the mode is among these losses, returns 1 minus the two other sums of the module's docstring.
+        If the most likely loss is larger than the first of these losses, returns 1 minus two sums. The first sum is the
+        probability of the losses up to ``epsilon``. The second sum runs over the losses above ``epsilon``, and its
+        terms are the probability times exp(epsilon - loss).
         """
         if epsilon < 0:  # the pair is symmetric
             return mirror_delta(epsilon, self.evaluate_closed_form_delta(-epsilon))

@@ -1,11 +1,12 @@
 """The curve of a group of records, from the curves of one record (docs/theory/derived.md section 2).
 
-A group of n records joins two data sets by n links, each of which changes one record. If an event has probability p on
-one side of a link, its probability on the other side is at most e^eps p + delta(eps), for every eps. Here delta is the
-curve of this link. The curves of the links may differ, as the data sets shrink from link to link. Each eps gives a line
-in p. Applying one line for each link, in turn, gives a line X p + D again. The code calls this line a chain. D is an
-upper bound of the group's delta(log X). The set of lines depends on the curves and not on the question. So all answers
-belong to one convex function of e^epsilon.
+Two data sets that differ in the n records of a group are joined by n links. A link is a step from one data set to the
+next one, and changes one record. If an event has probability p on one side of a link, its probability on the other side
+is at most e^eps p + delta(eps), for every eps. Here delta is the curve of this link. The curves of the links may
+differ, as the data sets shrink from link to link. Each eps gives a line in p. Applying one line for each link, in turn,
+gives a line X p + D again. The code calls this line a chain. D is an upper bound of the group's delta(log X). The set
+of lines depends on the curves alone, and not on the epsilon or delta that is asked about. So the bounds for all
+epsilons and deltas come from one convex function of e^epsilon.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ChainOfLines(NamedTuple):
     slope: float
     height: float
     used: tuple[int, ...]
-    """Indices of the lines that the links use, one for each link. An index refers to the lowest lines of its link."""
+    """Indices of the lines that the links use, one for each link, among the lines of its ``LinesOfInnerRun``."""
 
 
 class DerivedLimits(NamedTuple):
