@@ -211,8 +211,8 @@ void add_integer_product(const Matrix<std::int32_t>& w, const Matrix<std::int16_
 
 template <class T, class Integer>
 void scale_position_rows(const Matrix<T>& x, const Vector& factors, Integer most, Matrix<Integer> out) {
-    require_fitting_numpy(x.ndim() == 2 && out.ndim() == 2 && x.shape(0) == out.shape(0) && x.shape(1) == out.shape(1) &&
-            factors.size() == x.shape(0));
+    require_fitting_numpy(x.ndim() == 2 && out.ndim() == 2 && x.shape(0) == out.shape(0) &&
+                          x.shape(1) == out.shape(1) && factors.size() == x.shape(0));
     const tightdp::ScaledRows<T, Integer> rows{x.data(), numpy_extent(x, 0),   numpy_extent(x, 1), factors.data(),
                                                most,     out.mutable_data()};
     py::gil_scoped_release release;
@@ -223,7 +223,8 @@ template <class Integer>
 Vector multiply_positions(const Matrix<Integer>& x) {
     require_fitting_numpy(x.ndim() == 3);
     return fill_new_numpy<double>({x.shape(0), x.shape(1), x.shape(1)}, [&](double* out) {
-        tightdp::multiply_positions<Integer>({x.data(), numpy_extent(x, 0), numpy_extent(x, 1), numpy_extent(x, 2), nullptr, out});
+        tightdp::multiply_positions<Integer>(
+            {x.data(), numpy_extent(x, 0), numpy_extent(x, 1), numpy_extent(x, 2), nullptr, out});
     });
 }
 
@@ -238,8 +239,10 @@ void bind_layers_of_type(py::module_& m) {
     using namespace py::literals;
     m.def("affine", &affine<T>, "inputs"_a.noconvert(), "weights"_a.noconvert(), "bias"_a.noconvert());
     m.def("row_units", &row_units<T>, "x"_a.noconvert(), "bias"_a, "digits"_a);
-    m.def("scale_rows", &scale_position_rows<T, std::int16_t>, "x"_a.noconvert(), "factors"_a, "most"_a, "out"_a.noconvert());
-    m.def("scale_rows", &scale_position_rows<T, std::int32_t>, "x"_a.noconvert(), "factors"_a, "most"_a, "out"_a.noconvert());
+    m.def("scale_rows", &scale_position_rows<T, std::int16_t>, "x"_a.noconvert(), "factors"_a, "most"_a,
+          "out"_a.noconvert());
+    m.def("scale_rows", &scale_position_rows<T, std::int32_t>, "x"_a.noconvert(), "factors"_a, "most"_a,
+          "out"_a.noconvert());
     m.def("loss_residual", &loss_residual<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("tanh", &tanh_of<T>, "x"_a.noconvert());

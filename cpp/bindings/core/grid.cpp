@@ -78,29 +78,34 @@ void bind_grid(py::module_& m) {
         .def_static("gaussian_replaced", &wrap_grid_law<make_replaced_gaussian_losses, double, double>, "mu"_a, "q"_a)
         .def_static("laplace", &wrap_grid_law<make_laplace_losses, double>, "mu"_a)
         .def_static("bounded_range", &wrap_grid_law<make_range_losses, double>, "eta"_a)
-        .def_static("approximate_dp", &wrap_grid_law<make_approximate_dp_losses, double, double>, "epsilon"_a, "delta"_a)
-        .def_static("randomized_response", &wrap_grid_law<make_randomized_response_losses, double, double>, "p"_a, "buckets"_a)
+        .def_static("approximate_dp", &wrap_grid_law<make_approximate_dp_losses, double, double>, "epsilon"_a,
+                    "delta"_a)
+        .def_static("randomized_response", &wrap_grid_law<make_randomized_response_losses, double, double>, "p"_a,
+                    "buckets"_a)
         .def_static("discrete_gaussian", &wrap_grid_law<make_discrete_gaussian_losses, double, double>, "sigma"_a,
                     "sensitivity"_a)
-        .def_static("discrete_gaussian_replaced", &wrap_grid_law<make_replaced_discrete_gaussian_losses, double, double, double>,
-                    "sigma"_a, "sensitivity"_a, "q"_a)
-        .def_static("discrete_laplace_replaced", &wrap_grid_law<make_replaced_discrete_laplace_losses, double, double, double>,
-                    "scale"_a, "sensitivity"_a, "q"_a)
-        .def_static("laplace_replaced_member", &wrap_grid_law<make_replaced_laplace_member_losses, double, double>, "mu"_a,
-                    "q"_a)
-        .def_static("discrete_laplace", &wrap_grid_law<make_discrete_laplace_losses, double, double>, "scale"_a, "sensitivity"_a)
+        .def_static("discrete_gaussian_replaced",
+                    &wrap_grid_law<make_replaced_discrete_gaussian_losses, double, double, double>, "sigma"_a,
+                    "sensitivity"_a, "q"_a)
+        .def_static("discrete_laplace_replaced",
+                    &wrap_grid_law<make_replaced_discrete_laplace_losses, double, double, double>, "scale"_a,
+                    "sensitivity"_a, "q"_a)
+        .def_static("laplace_replaced_member", &wrap_grid_law<make_replaced_laplace_member_losses, double, double>,
+                    "mu"_a, "q"_a)
+        .def_static("discrete_laplace", &wrap_grid_law<make_discrete_laplace_losses, double, double>, "scale"_a,
+                    "sensitivity"_a)
         .def_static(
             "gaussian_mixtures",
             [](const std::vector<WeightTuple>& ahead, const std::vector<WeightTuple>& behind, double sigma, double lost,
                double rel) {
-                const auto [upper, lower] =
-                    bound_gaussian_mixture_losses(read_python_weights(ahead), read_python_weights(behind), sigma, lost, rel);
+                const auto [upper, lower] = bound_gaussian_mixture_losses(
+                    read_python_weights(ahead), read_python_weights(behind), sigma, lost, rel);
                 return py::make_tuple(Handle{upper}, lower == upper ? py::none() : py::cast(Handle{lower}));
             },
             "ahead"_a, "behind"_a, "sigma"_a, "lost"_a, "rel"_a)
         .def_static("zeroed_out", &wrap_grid_law<make_zeroed_out_losses, double, double, bool>, "mu"_a, "q"_a, "add"_a)
-        .def_static("zeroed_out_member", &wrap_grid_law<make_zeroed_out_member_losses, double, double, bool>, "mu"_a, "q"_a,
-                    "add"_a)
+        .def_static("zeroed_out_member", &wrap_grid_law<make_zeroed_out_member_losses, double, double, bool>, "mu"_a,
+                    "q"_a, "add"_a)
         .def_static("atoms", &make_grid_law_of_numpy, "losses"_a, "log_masses"_a, "rel"_a, "infinity"_a,
                     "minus_infinity"_a, "mass_rel"_a, "loss_slack"_a, "anchor"_a, "step"_a, "total_rel"_a)
         .def(

@@ -84,8 +84,8 @@ class TileRegisters {
 #endif
 
 // Adds the four sums of a tile to the totals. The unit of each sum is 2^8 times the unit of the previous sum.
-TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p, std::int64_t o,
-                              std::int64_t j) {
+TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p,
+                                    std::int64_t o, std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;
     const std::int64_t columns = p.columns - j < kColumns ? p.columns - j : kColumns;
     for (std::int64_t m = 0; m < outputs; ++m) {

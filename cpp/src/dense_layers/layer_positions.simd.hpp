@@ -6,8 +6,8 @@
 
 namespace tightdp {
 
-// The arguments of PositionKernels::scale_positions, which computes out[k][j] = round(x[k][j] factors[k]), confined to `most`.
-// The integers are 0 if factors[k] is 0, since such a row may have entries that are not finite.
+// The arguments of PositionKernels::scale_positions, which computes out[k][j] = round(x[k][j] factors[k]), confined to
+// `most`. The integers are 0 if factors[k] is 0, since such a row may have entries that are not finite.
 template <class T, class Integer>
 struct ScaledRows {
     const T* x;

@@ -59,7 +59,8 @@ TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* bloc
 }
 
 // Adds high[c] 2^8 + low[c], or low[c] if `high` is null, to the totals.
-TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width, std::int64_t* out) {
+TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* high, std::int64_t width,
+                                  std::int64_t* out) {
     auto* const total = reinterpret_cast<std::uint64_t*>(out);
     if (high)
         for (std::int64_t c = 0; c < width; ++c)
@@ -68,10 +69,11 @@ TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* h
         for (std::int64_t c = 0; c < width; ++c) total[c] += static_cast<std::uint64_t>(std::int64_t{low[c]});
 }
 
-// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an output.
+// Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an
+// output.
 template <int parts>
-TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns, std::int64_t* out,
-                              std::int64_t stride) {
+TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns,
+                                   std::int64_t* out, std::int64_t stride) {
     for (std::int64_t i = 0; i < outputs; ++i, sums += parts * kColumns, out += stride) {
         const std::int32_t* const high = parts == 2 ? sums + kColumns : nullptr;
         if (columns >= kColumns)

@@ -62,8 +62,8 @@ constexpr std::size_t kWide = 16;
 // hundredths of a second.
 constexpr double kLong = 0x1p20, kCoarse = 1e-6;
 constexpr std::size_t kFewParts = 32;
-// Largest number of units of work for one call (runtime/work_budget.hpp). The first bound for a composition of a thousand
-// distinct distributions takes most of these units, and other bounds take a hundredth of them.
+// Largest number of units of work for one call (runtime/work_budget.hpp). The first bound for a composition of a
+// thousand distinct distributions takes most of these units, and other bounds take a hundredth of them.
 constexpr std::int64_t kUnits = 6'000'000'000;
 // Further units of work for the normal approximation. A simple distribution takes a hundredth of these units.
 constexpr std::int64_t kNormalUnits = 1'500'000'000;

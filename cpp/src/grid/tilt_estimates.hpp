@@ -62,7 +62,8 @@ class Sketches {
     };
 
     static Cumulant compute_sketch_cumulant(const Cut& cut, double tilt);
-    static std::int64_t count_cumulant_work(const Cut& cut);  // units of work (runtime/work_budget.hpp) for one cumulant
+    static std::int64_t count_cumulant_work(
+        const Cut& cut);  // units of work (runtime/work_budget.hpp) for one cumulant
 
     std::vector<Cut> cuts_;
     std::int64_t units_ = 0;  // units of work for the cumulants of all cuts

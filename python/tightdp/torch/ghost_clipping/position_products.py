@@ -26,7 +26,8 @@ LARGEST_ENTRY = (1 << 15) - 129
 127."""
 DIGITS = 12
 """Number of binary digits of |q_t|. The integers w_t have what remains of the 2^27 units in which the norm bound is
-counted. With 15 digits, the rounding of w_t moved gradients of 64 positions by .3 to 3 %, and with 12 by .05 to .4 %."""
+counted. With 15 digits, the rounding of w_t moved gradients of 64 positions by .3 to 3 %, and with 12 by .05 to .4
+%."""
 MOST_POSITIONS, MOST_LEFT, MOST_RIGHT = 1 << 12, 1 << 18, 1 << 22
 """Largest numbers of positions, of entries of l_t and of entries of r_t. Inner products of integers are then below
 2^53, and exact in doubles."""
