@@ -28,7 +28,12 @@ READERS = {
     "columns": lambda path: dp.train.FileBlocks(path, label="y", format="csv"),
     "ledger": dp.Ledger,
 }
-WRITERS = {"cli/tables/predict.py", "cli/accounting/sweep.py", "cli/__init__.py", "cli/files.py"}
+WRITERS = {
+    "cli/table_commands/predict.py",
+    "cli/accounting_commands/sweep.py",
+    "cli/main.py",
+    "cli/command_files.py",
+}
 """Modules that open what they write to, or the null device."""
 
 

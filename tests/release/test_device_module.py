@@ -87,7 +87,7 @@ FORMULAS = {
     "sums_kernel": ["find_clip_segment", "transform_clip_entry", "clip_product"],
     "finish_kernel": ["finish_clip_lane"],
     "epsilon_kernel": ["contour::batch_epsilon"],
-    "cells_kernel": ["prv::cell"],
+    "cells_kernel": ["prv::cell_mass"],
 }
 """Kernels that the host does not run thread by thread: the formulas that they loop over, which it does run."""
 PLAIN = {

@@ -57,7 +57,7 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
         found.append(choose_sgd_step_length(*arguments))
         return found[-1]
 
-    for module in ("noisygd", "shared.public_step_length"):
+    for module in ("noisygd", "building_blocks.public_step_length"):
         monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_sgd_step_length", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2

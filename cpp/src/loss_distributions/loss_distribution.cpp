@@ -12,6 +12,8 @@
 namespace tightdp::grid {
 namespace {
 
+std::atomic<std::uint64_t> last_distribution_id{0};
+
 // ln of the mass below which a lump is left out of a sketch, because its mass would underflow.
 constexpr double kLeastLog = -744;
 // Largest number of groups of atoms in a sketch. This number is large enough for any estimate, and small enough to
@@ -159,8 +161,7 @@ std::vector<double> sort_loss_cell_edges(std::vector<double> edges) {
 }
 
 std::uint64_t LossDistribution::take_distribution_id() {
-    static std::atomic<std::uint64_t> last{0};
-    return ++last;
+    return ++last_distribution_id;
 }
 
 const Sketch& LossDistribution::get_loss_sketch() const {

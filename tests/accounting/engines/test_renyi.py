@@ -9,7 +9,7 @@ from effort import counted
 
 import tightdp as dp
 from tightdp.accounting.engines.renyi import engine as renyi
-from tightdp.accounting.engines.renyi import quadrature, sampled_moments
+from tightdp.accounting.engines.renyi import poisson_moments, quadrature
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
 from tightdp.accounting.pairs.replacement import ReplacedClass
 
@@ -64,7 +64,7 @@ def test_sampled_gaussian_moments_by_both_methods(order, sigma, q):
         )
         truth = mp.log(mp.fsum(terms))
         j = np.arange(2.0, order + 1)
-        exact = sampled_moments.bound_moment_at_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q).hi
+        exact = poisson_moments.bound_moment_at_integer_order(j * (j - 1) / (2 * sigma * sigma) * (1 + 1e-15), q).hi
         assert truth <= exact <= truth * (1 + 1e-9)
         assert truth <= quadrature.bound_moment_above_by_quadrature(sigma, q, order - 1.0) <= truth * (1 + 1e-9) + 1e-14
 
@@ -92,7 +92,7 @@ def test_moments_under_add_are_no_larger(c):
 
 def test_a_chord_bounds_the_moments_between_integers():
     for c in (0.3, 1.5, 6.25):
-        chord = sampled_moments.bound_sampled_moment(lambda order: order * (order + 1) / 2, 0.1, c)
+        chord = poisson_moments.bound_sampled_moment(lambda order: order * (order + 1) / 2, 0.1, c)
         assert chord >= quadrature.bound_moment_above_by_quadrature(1.0, 0.1, c)
 
 
