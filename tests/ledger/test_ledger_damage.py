@@ -10,7 +10,7 @@ import pytest
 from together import alone
 
 import tightdp as dp
-from tightdp.ledger.budget import LedgerBudget
+from tightdp.ledger.ledger_facts import LedgerBudget
 from tightdp.ledger.run_progress import LedgerProgress
 from tightdp.ledger.sqlite_database import SQLiteLedgerStore
 

@@ -7,7 +7,7 @@ import pytest
 from edits import is_same, list_changes, list_edits, list_texts
 
 import tightdp as dp
-from tightdp.ledger.budget import LedgerBudget, digest_ledger_values
+from tightdp.ledger.ledger_facts import LedgerBudget, digest_ledger_values
 from tightdp.ledger.run_progress import LedgerProgress
 
 PAID = dp.PoissonSampled(dp.Gaussian(30.0), 0.1) * 3 + dp.DiscreteLaplace(200.0, 2)

@@ -13,7 +13,7 @@ import torch
 from small import cross_entropy, mlp, private, table
 
 import tightdp as dp
-from tightdp.ledger.budget import digest_ledger_values
+from tightdp.ledger.ledger_facts import digest_ledger_values
 from tightdp.torch import AfterFailure, DPAdam
 from tightdp.torch.run.checkpoint import Checkpoint
 

@@ -18,7 +18,8 @@ from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter,
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
-from .budget import (
+from .database_interface import UNDONE, LedgerError, LedgerStore, Run
+from .ledger_facts import (
     LedgerBudget,
     add_release_to_entry,
     check_ledger_identifier,
@@ -28,7 +29,6 @@ from .budget import (
     split_release_from_entry,
     write_account_of_ledger,
 )
-from .database_interface import UNDONE, LedgerError, LedgerStore, Run
 from .place import open_ledger_store
 from .run_progress import TABLE, LedgerProgress, append_ledger_progress, read_last_ledger_progress
 

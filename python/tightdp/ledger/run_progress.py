@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .budget import digest_ledger_values
 from .database_interface import UNDONE, LedgerError, Run
+from .ledger_facts import digest_ledger_values
 
 TABLE = (
     "CREATE TABLE tightdp_progress (run TEXT NOT NULL, releases INTEGER NOT NULL, turn TEXT NOT NULL, "

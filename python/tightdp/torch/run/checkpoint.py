@@ -28,7 +28,7 @@ from ..._support.strict_json import (
     read_strict_json_file,
 )
 from ...ledger import Ledger
-from ...ledger.budget import digest_ledger_values
+from ...ledger.ledger_facts import digest_ledger_values
 from ...ledger.run_progress import LedgerProgress
 from ..plan.run_account import FAILED, RunAccount
 from . import run_state
