@@ -21,6 +21,7 @@ from tightdp.torch.ghost_clipping import products as product_sums
 from tightdp.torch.ghost_clipping.factors import GradientRows, OuterProducts, SummedProducts
 from tightdp.torch.ghost_clipping.position_products import (
     PositionProducts,
+    choose_position_digits,
     clip_position_products,
     is_product_sum_cheaper,
 )
@@ -52,9 +53,9 @@ def is_within(totals, grid, max_norm=1.0):
     return squares * Fraction(grid) ** 2 <= Fraction(max_norm) ** 2
 
 
-def add_alone(left, right, factors, bound=2.0**30):
+def add_alone(left, right, factors, bound=2.0**30, digits=15):
     """Integers of records for given norms: the clipped factors, and the sum of each record."""
-    products = PositionProducts(OuterProducts(left, right, left.shape[2]))
+    products = PositionProducts(OuterProducts(left, right, left.shape[2]), digits)
     clipped = clip_position_products([products], factors, bound, 1 / GRID)
     total = torch.zeros(left.shape[2], right.shape[2], dtype=torch.int64)
     products.add_to(total)
@@ -62,17 +63,20 @@ def add_alone(left, right, factors, bound=2.0**30):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("digits", [12, 14, 15])
 @pytest.mark.parametrize("records, count, left, right", [(1, 2, 5, 7), (3, 9, 40, 33), (5, 70, 3, 2)])
-def test_integers_are_those_of_the_reference(records, count, left, right, dtype):
+def test_integers_are_those_of_the_reference(records, count, left, right, digits, dtype):
+    bound = 2.0 ** (15 + digits)
+    assert choose_position_digits(bound) == digits
     l, r = torch.randn(records, count, left, dtype=dtype), torch.randn(records, count, right, dtype=dtype)
     norms = (l.transpose(1, 2) @ r).flatten(1).double().norm(dim=1)
-    clipped, total = add_alone(l, r, norms)
+    clipped, total = add_alone(l, r, norms, bound, digits)
     expected = np.zeros((left, right), object)
     for k in range(records):
-        m = reference.product_sum(l[k].numpy(), r[k].numpy(), float(clipped.factors[k]), 1 / GRID)
+        m = reference.product_sum(l[k].numpy(), r[k].numpy(), float(clipped.factors[k]), 1 / GRID, digits)
         expected = expected + np.array(m, object)
-        assert reference.squared_norm(m) + int(clipped.rest[k]) ** 2 <= 2**60
-        assert reference.squared_norm(m) >= (2**30 * (1 - 2.0**-12)) ** 2  # clipped records reach the bound
+        assert reference.squared_norm(m) + int(clipped.rest[k]) ** 2 <= bound**2
+        assert reference.squared_norm(m) >= (bound * (1 - 2.0**-9)) ** 2  # clipped records reach the bound
     assert total.numpy().tolist() == expected.tolist()
 
 
@@ -214,7 +218,7 @@ def test_tries_are_bounded_and_then_a_record_adds_nothing():
             found = super().round_position_weights(records, factors)
             return torch.where(factors > 0, found + torch.inf, found)
 
-    products = TooLong(OuterProducts(torch.randn(2, 3, 8), torch.randn(2, 3, 8), 8))
+    products = TooLong(OuterProducts(torch.randn(2, 3, 8), torch.randn(2, 3, 8), 8), 15)
     clipped = clip_position_products([products], torch.tensor([1.0, 2.0]), 2.0**30, 1 / GRID)
     assert len(calls) <= positions.TRIES + 1 and not calls[-1].any() and not clipped.factors.any()
     total = torch.zeros(8, 8, dtype=torch.int64)

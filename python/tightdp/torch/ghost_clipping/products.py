@@ -17,7 +17,12 @@ from ..gradient_sums.sum_noise import release_gradient_sums_with_last_records
 from ..plan.plan import Plan
 from .clipping import OnePassSums
 from .factors import GradientFactors, OuterProducts, SummedProducts
-from .position_products import PositionProducts, clip_position_products, is_product_sum_cheaper
+from .position_products import (
+    PositionProducts,
+    choose_position_digits,
+    clip_position_products,
+    is_product_sum_cheaper,
+)
 
 MOST_HELD_ENTRIES = 1 << 24
 """Largest number of entries of gradients in memory at once: 64 MB of float32. A single record's gradient may have
@@ -157,8 +162,9 @@ class ProductSums(IntegerSums, OnePassSums):
                 self._last = _LastRecords(list(factors), layers, taken)
                 return
         self._add_last_gradient_factors()
+        digits = choose_position_digits(self._plan.max_norm[0] / self._plan.grid_step)
         sums = {
-            i: PositionProducts(_join_uses_of_parameter(each))
+            i: PositionProducts(_join_uses_of_parameter(each), digits)
             for i, each in factors.items()
             if _is_sum_of_products(each)
         }
