@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -234,7 +234,7 @@ def _is_product_of_gradient_factors(factors: GradientFactors) -> bool:
 
 def _is_sum_of_products(factors: GradientFactors) -> bool:
     """Tells whether the gradient of each record is a sum of products that is not formed."""
-    parts = factors.parts if isinstance(factors, SummedProducts) else [factors]
+    parts: Sequence[Any] = factors.parts if isinstance(factors, SummedProducts) else [factors]
     first = parts[0]
     if not isinstance(first, OuterProducts) or any(part.is_sparse for part in parts):
         return False
