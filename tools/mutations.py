@@ -81,8 +81,8 @@ MUTATIONS = (
              "most = 1 - (found - rounding) * math.exp(-error)", "most = 1 - (found - rounding)",
              "tests/accounting/pairs/test_complete_pairs.py", "only_q_has"),
     Mutation("noise a unit of sensitivity rounds up",
-             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, 0.0)",
-             "* Fraction(bound) > Fraction(deviation):\n        found = math.nextafter(found, math.inf)",
+             "* Fraction(sensitivity) > Fraction(noise):\n        found = math.nextafter(found, 0.0)",
+             "* Fraction(sensitivity) > Fraction(noise):\n        found = math.nextafter(found, math.inf)",
              "tests/adapters/test_pld.py", "largest_that_is_no_more"),
 )  # fmt: skip
 
