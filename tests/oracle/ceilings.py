@@ -156,9 +156,12 @@ def concentrated(rho: float, xi: float) -> Curve:
     orders = 1 + np.geomspace(1e-3, 1e4, 1500)
 
     def above(x: np.ndarray) -> np.ndarray:
-        a, e = orders[:, None], np.log(x).ravel()[None, :]
-        logs = (a - 1) * (xi + rho * a - e) + (a - 1) * np.log(a - 1) - a * np.log(a)
-        return np.exp(np.minimum(logs.min(axis=0), 0.0)).reshape(x.shape)
+        a, e = orders[:, None], np.log(x).ravel()
+        least_logs = np.zeros(len(e))
+        for i in range(0, len(e), 4096):  # a chain asks for millions of points, which take gigabytes at once
+            logs = (a - 1) * (xi + rho * a - e[None, i : i + 4096]) + (a - 1) * np.log(a - 1) - a * np.log(a)
+            least_logs[i : i + 4096] = np.minimum(logs.min(axis=0), 0.0)
+        return np.exp(least_logs).reshape(x.shape)
 
     return bounded(least(above, mirrored(above)))
 
