@@ -49,7 +49,7 @@ def test_nothing_is_released_beyond_the_plan():
     before = copied(run.model)
     with pytest.raises(dp.BudgetExceeded):
         run.step(cross_entropy, extra)
-    assert run.steps_ == 10 and not extra.is_used_batch
+    assert run.steps_ == 10 and not extra.is_used
     assert_unchanged(run.model, before)
 
 
@@ -86,7 +86,7 @@ def test_a_step_that_fails_is_charged_releases_nothing_and_ends_the_run(fails, t
     batch = next(iter(run.loader))
     with pytest.raises((KeyError, ValueError, MemoryError)):
         run.step(failing, batch)
-    assert run.steps_ == 2 and batch.is_used_batch
+    assert run.steps_ == 2 and batch.is_used
     assert_unchanged(run.model, before)
     assert all(torch.equal(p.grad, g) for p, g in zip(run.model.parameters(), grads, strict=True))
     for other in (batch, next(iter(run.loader))):

@@ -137,7 +137,7 @@ def test_candidates_are_drawn_when_a_step_takes_them():
     for batch in epoch + list(run.loader):
         run.step(cross_entropy, batch)
         sizes.append(len(batch.rows))
-        assert batch.is_used_batch
+        assert batch.is_used
     assert looks == [0, 10] and 0 < max(sizes) < 60
     with pytest.raises(dp.BudgetExceeded):
         next(iter(run.loader))
@@ -197,9 +197,9 @@ def test_a_resumed_run_looks_at_all_records_first():
     run.step(cross_entropy, next(iter(run.loader)))
     other = private(dataset=records, algorithm="dpis", noise_multiplier=1.0)
     other.load_state_dict(run.state_dict())
-    assert other.loader.must_look_at_importance_norms
+    assert other.loader.must_look_at_all
     other.step(cross_entropy, next(iter(other.loader)))
-    assert other.steps_ == 2 and not other.loader.must_look_at_importance_norms
+    assert other.steps_ == 2 and not other.loader.must_look_at_all
     third = private(dataset=records, algorithm=DPIS(reach=2.0), noise_multiplier=1.0)
     with pytest.raises(ValueError, match="state must be of a run with this plan"):
         third.load_state_dict(run.state_dict())

@@ -122,7 +122,7 @@ def by_index(records):
 def test_a_batch_is_used_once():
     batch = next(iter(PoissonLoader(numbers(10), 0.5)))
     list(batch.parts())
-    assert batch.is_used_batch
+    assert batch.is_used
     with pytest.raises(RuntimeError, match="used before"):
         batch.parts()
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):

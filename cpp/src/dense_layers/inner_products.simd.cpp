@@ -63,8 +63,8 @@ template <class Integer>
 TIGHTDP_VINLINE bool copy_short_positions(const Integer* __restrict x, std::int64_t positions, std::int64_t columns,
                                      std::int16_t* __restrict out) {
     constexpr int kParts = 16;
-    const std::int64_t width = pad_position_length(columns, kInnerColumns);
-    for (std::int64_t t = 0; t < pad_position_length(positions, kInnerPositions); ++t, out += width) {
+    const std::int64_t width = pad_layer_length(columns, kInnerColumns);
+    for (std::int64_t t = 0; t < pad_layer_length(positions, kInnerPositions); ++t, out += width) {
         const std::int64_t length = t < positions ? columns : 0, whole = length / kParts * kParts;
         double squares[kParts] = {};
         std::int32_t lost[kParts] = {};
@@ -108,7 +108,7 @@ void multiply_long_positions(const Integer* x, std::int64_t positions, std::int6
 }
 
 void multiply_short_positions(const std::int16_t* x, std::int64_t positions, std::int64_t columns, double* out) {
-    const std::int64_t width = pad_position_length(columns, kInnerColumns);
+    const std::int64_t width = pad_layer_length(columns, kInnerColumns);
     alignas(64) std::int32_t tile[kDown * kAcross];
     for (std::int64_t s = 0; s < positions; s += kDown)
         for (std::int64_t t = s / kAcross * kAcross; t < positions; t += kAcross) {

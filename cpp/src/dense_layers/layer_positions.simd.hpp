@@ -41,11 +41,8 @@ struct InnerProducts {
 // Rows in the scratch memory are filled up with zeros to a multiple of kInnerColumns entries, and positions with rows
 // of zeros to a multiple of kInnerPositions.
 inline constexpr std::int64_t kInnerColumns = 32, kInnerPositions = 4;
-constexpr std::int64_t pad_position_length(std::int64_t n, std::int64_t multiple) noexcept {
-    return (n + multiple - 1) / multiple * multiple;
-}
 constexpr std::int64_t inner_product_scratch_size(std::int64_t positions, std::int64_t columns) noexcept {
-    return pad_position_length(positions, kInnerPositions) * pad_position_length(columns, kInnerColumns);
+    return pad_layer_length(positions, kInnerPositions) * pad_layer_length(columns, kInnerColumns);
 }
 
 TIGHTDP_DECLARE_SIMD(void, short_inner_products, (const InnerProducts<std::int16_t>& p))

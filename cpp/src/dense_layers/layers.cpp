@@ -9,17 +9,6 @@
 namespace tightdp {
 namespace {
 
-// Calls body(first, count) on several threads, each with its share of the rows. All shares but the last are multiples
-// of `grain` rows. `multiplications` is the work for all rows together.
-template <class Body>
-void share_layer_rows(std::int64_t rows, double multiplications, std::int64_t grain, const Body& body) {
-    parallel(choose_layer_workers(multiplications), [&](int worker, int workers) {
-        const Range mine = share(static_cast<std::size_t>(rows), static_cast<std::size_t>(grain), worker, workers);
-        if (mine.begin < mine.end)
-            body(static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end - mine.begin));
-    });
-}
-
 // Returns the weights in the lines that Affine::weights has (layers.simd.hpp). The last columns of an output are moved
 // to the end of its last line, behind zeros.
 template <class T>
@@ -41,10 +30,6 @@ constexpr std::int64_t kStrip = 256;
 // Number of records after which sums in doubles are added to the integer totals. A record adds at most 2^39 to an entry
 // of the sums. A double holds the sum of 2^14 records exactly, because 2^14 * 2^39 = 2^53.
 constexpr std::int64_t kFlush = std::int64_t{1} << 14;
-
-std::int64_t pad_layer_length(std::int64_t n, std::int64_t multiple) noexcept {
-    return (n + multiple - 1) / multiple * multiple;
-}
 
 // The sums over the records of one thread.
 template <class T>

@@ -147,6 +147,11 @@ struct DenseClipKernels {
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<DenseClipKernels>, layer_clip_kernels, ())
 
+// Returns the least multiple of `multiple` that is at least n.
+constexpr std::int64_t pad_layer_length(std::int64_t n, std::int64_t multiple) noexcept {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
 // Computes sums[o * sums_stride + j] += sum_k w[o * kDenseBlock + k] q[k * stride + j] for o < outputs and j < width.
 // The sum is over the records k < rows, and `width` is a multiple of kSumTile. Products and sums are integers below
 // 2^53. Therefore neither the order of the additions nor fused multiply-adds change the result (exact-products.md,

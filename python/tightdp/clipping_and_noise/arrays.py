@@ -43,7 +43,7 @@ class ExamplesToClip:
         return np.float64 if self.dtype == "float64" else np.float32
 
 
-def view_release_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
+def view_examples_to_clip(name: str, value: Any) -> ExamplesToClip:
     """Checks ``value`` and returns a view of it.
 
     ``value`` is one array of shape (batch, *shape), or a list of such arrays of one dtype.
@@ -163,7 +163,7 @@ def convert_released_sums_to_library(found: ExamplesToClip, outs: list[Any]) -> 
     return outs if found.is_list else outs[0]
 
 
-def check_release_clipping_columns(name: str, value: Any, found: ExamplesToClip) -> npt.NDArray[np.float64]:
+def check_columns_for_clipping(name: str, value: Any, found: ExamplesToClip) -> npt.NDArray[np.float64]:
     """Checks and flattens one finite number for each column. ``value`` is an array of the parameter's shape, a list of
     such arrays, or a flat vector."""
     if isinstance(value, (list, tuple)) and found.is_list:

@@ -88,7 +88,7 @@ class ClippingRun:
         """Largest L2 norm of the contribution of one example to the sums of all groups, rounded up."""
         return bound_clipped_sum_sensitivity(self.groups)
 
-    def execute_release_clipping_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
+    def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
         """Writes the sums, plus normal noise of standard deviation ``deviation``, to ``outs``. Returns the norms.
 
         Without a ``grid``, sums and noise are in floating point, and each group has its own random stream. With a grid,
@@ -112,8 +112,8 @@ class ClippingRun:
                 normalize=self.normalize,
                 stability=self.stability,
                 weights=self.weights,
-                center=self._select_release_columns_to_clip(self.center, indices),
-                inverse_scale=self._select_release_columns_to_clip(self.inverse_scale, indices),
+                center=self._select_columns(self.center, indices),
+                inverse_scale=self._select_columns(self.inverse_scale, indices),
                 deviation=deviation,
                 stream=stream if rng is None or grid else rng.stream(),
                 accumulate=self.accumulate,
@@ -124,7 +124,7 @@ class ClippingRun:
             )
         return np.transpose(norms) if self.grouped else norms[0]
 
-    def _select_release_columns_to_clip(
+    def _select_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
         """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
@@ -157,44 +157,42 @@ def clip_examples_on_host(
     Without ``rng``, no noise is added, and an exact sum consists of integers.
     """
     exact = is_clipping_arithmetic_exact(how.arithmetic)
-    run = prepare_release_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
+    run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
         deviation = compute_release_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
-    norms = run.execute_release_clipping_run(
+    norms = run.execute_run(
         deviation, rng, find_grid_of_released_sums(run.sensitivity, noise_multiplier) if exact else 0.0
     )
     return arrays.convert_released_sums_to_library(run.found, run.outs), norms
 
 
-def prepare_release_clipping_run(
-    grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False
-) -> ClippingRun:
+def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
     """Checks the arguments of a call, and returns the run. With ``integers``, the sums are int64, in units of the
     grid."""
-    found = arrays.view_release_examples_to_clip("grads", grads)
+    found = arrays.view_examples_to_clip("grads", grads)
     w = arrays.check_weights_for_clipping(how.weights, found.batch)
     outs = arrays.prepare_arrays_of_sums(found, how.out, integers=integers)
     floats = None if exact else get_range_of_max_norm(found.dtype, get_dtype_of_sums(outs[0]))
     parts: list[tuple[list[int], float]]
     if how.groups is None and type(how.max_norm) is float:
-        parts = _build_one_release_clipping_group(len(found.shapes), how.max_norm, floats)
+        parts = _build_one_clipping_group(len(found.shapes), how.max_norm, floats)
     else:
-        parts = group_release_clipping_norms(len(found.shapes), how.max_norm, how.groups)
+        parts = group_clipping_norms(len(found.shapes), how.max_norm, how.groups)
         check_clipping_norms(parts, floats)
     if w is not None:
         check_clipping_norms(parts, floats, float(w.max(initial=1.0)))
-    a = None if how.center is None else arrays.check_release_clipping_columns("center", how.center, found)
+    a = None if how.center is None else arrays.check_columns_for_clipping("center", how.center, found)
     inverse: npt.NDArray[np.float64] | None = None
     if how.scale is not None:
-        b = arrays.check_release_clipping_columns("scale", how.scale, found)
+        b = arrays.check_columns_for_clipping("scale", how.scale, found)
         if not (b >= 1e-300).all():
             raise ValueError("scale must be in [1e-300, inf)")
         inverse = 1.0 / b
     if (a is None) != (inverse is None):
         a = np.zeros(found.columns) if a is None else a
         inverse = np.ones(found.columns) if inverse is None else inverse
-    grouped = how.groups is not None or has_several_release_clipping_norms(how.max_norm)
+    grouped = how.groups is not None or has_several_clipping_norms(how.max_norm)
     how.check_accumulate()
     return ClippingRun(
         found,
@@ -226,17 +224,17 @@ def check_clipping_norms(
 
 
 @functools.lru_cache(256)
-def _build_one_release_clipping_group(
+def _build_one_clipping_group(
     arrays: int, max_norm: float, floats: tuple[float, float] | None
 ) -> list[tuple[list[int], float]]:
     """Returns one checked group of all arrays. Results are cached, because every training step calls this function, and
     a check takes microseconds."""
-    parts = group_release_clipping_norms(arrays, max_norm, None)
+    parts = group_clipping_norms(arrays, max_norm, None)
     check_clipping_norms(parts, floats)
     return parts
 
 
-def compute_release_clip_factors(norms: Norms, bound: float) -> Norms:
+def compute_clip_factors(norms: Norms, bound: float) -> Norms:
     """Returns min(1, bound / norm) of each example. Subnormal factors, whose relative rounding error has no bound, are
     replaced by 0."""
     with np.errstate(divide="ignore", over="ignore"):
@@ -300,19 +298,19 @@ def check_release_grid(value: Any) -> float:
     return x
 
 
-def has_several_release_clipping_norms(max_norm: Any) -> bool:
+def has_several_clipping_norms(max_norm: Any) -> bool:
     """Tells whether ``max_norm`` is a sequence of bounds, one for each group."""
     if isinstance(max_norm, np.ndarray):
         return max_norm.ndim > 0
     return isinstance(max_norm, Sequence) and not isinstance(max_norm, (str, bytes, bytearray))
 
 
-def group_release_clipping_norms(
+def group_clipping_norms(
     arrays: int, max_norm: float | Sequence[float], groups: Sequence[Sequence[int]] | None
 ) -> list[tuple[list[int], float]]:
     """Returns the indices of the arrays in each group, with the norm bound. ``arrays`` is the number of arrays."""
     every = list(range(arrays))
-    if groups is None and not has_several_release_clipping_norms(max_norm):
+    if groups is None and not has_several_clipping_norms(max_norm):
         return [(every, _check.positive("max_norm", max_norm))]
     if groups is None:
         groups = [[i] for i in every]
@@ -322,7 +320,7 @@ def group_release_clipping_norms(
         raise TypeError(f"groups must be lists of indices in [0, {len(every)}), got {groups!r}") from None
     if sorted(i for group in indices for i in group) != every or not all(indices):
         raise ValueError(f"groups must hold each index in [0, {len(every)}) once, got {groups!r}")
-    bounds: list[Any] = list(max_norm) if has_several_release_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds: list[Any] = list(max_norm) if has_several_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
     if len(bounds) != len(indices):
         raise ValueError(f"max_norm must have one entry for each group, {len(indices)}, got {len(bounds)}")
     return list(zip(indices, [_check.positive("max_norm", c) for c in bounds], strict=True))

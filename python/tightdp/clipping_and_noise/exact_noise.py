@@ -180,14 +180,14 @@ def exact_release(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"max_norm / grid under 2^62, got {step!r}"
         )
-    run = clipping.prepare_release_clipping_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
+    run = clipping.prepare_clipping_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]
-        run.execute_release_clipping_run(multiplier * bound, rng, step)
+        run.execute_run(multiplier * bound, rng, step)
         spread, mechanism = clipping.convert_deviation_to_grid(step, multiplier * bound), Gaussian(multiplier)
     else:
-        run.execute_release_clipping_run(0.0, None, step)
+        run.execute_run(0.0, None, step)
         # sigma is rounded up to few digits. Rounding adds less than a relative 2^-20 to sigma, and keeps the numerator
         # and the denominator short.
         sigma = _round_noise_deviation_up(sigma, 20)

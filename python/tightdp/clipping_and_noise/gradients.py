@@ -104,10 +104,10 @@ def clipped_sum(
     (array([0.9, 1.2]), array([5. , 0.5]))
     """
     how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, accumulate, arithmetic)
-    return _clip_release_examples(grads, how, 0.0, None)
+    return _clip_examples(grads, how, 0.0, None)
 
 
-def _clip_release_examples(
+def _clip_examples(
     grads: Any, how: ClippingSettings, noise_multiplier: float, rng: RandomSource | None
 ) -> tuple[Any, Norms]:
     """Clips examples and adds them up, on the device or on the host, depending on where the arrays are."""
@@ -186,7 +186,7 @@ def clip_and_noise(
     """
     multiplier = _check.nonnegative("noise_multiplier", noise_multiplier)
     how = ClippingSettings(max_norm, weights, center, scale, groups, normalize, stability, out, False, arithmetic)
-    return _clip_release_examples(grads, how, multiplier, resolve_random_source(rng))[0]
+    return _clip_examples(grads, how, multiplier, resolve_random_source(rng))[0]
 
 
 def exact_grid(max_norm: float | Sequence[float]) -> float:
@@ -209,7 +209,7 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     >>> bool((release == dp.clip_and_noise(np.ones((8, 3)), 1.0, 0.5, rng=dp.Philox(1))).all())
     True
     """
-    bounds = list(max_norm) if clipping.has_several_release_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
+    bounds = list(max_norm) if clipping.has_several_clipping_norms(max_norm) else [max_norm]  # type: ignore[arg-type]
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]

@@ -47,8 +47,8 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     if not sigma <= most:
         raise ValueError(f"deviation must be in [0, {most:g}] for {dtype}, got {sigma!r}")
     rows = [np.empty((0, *x.shape), np.float64 if exact else dtype) for x in parts]
-    found = arrays.view_release_examples_to_clip("total", rows)
+    found = arrays.view_examples_to_clip("total", rows)
     outs = arrays.prepare_arrays_of_sums(found, parts, "total", integers=exact)
     run = clipping.ClippingRun(found, outs, [(list(range(len(parts))), 1.0)], accumulate=True)
-    run.execute_release_clipping_run(sigma, rng, step if exact else 0.0)
+    run.execute_run(sigma, rng, step if exact else 0.0)
     return total

@@ -337,9 +337,8 @@ class Ledger:
     def history(self) -> tuple[Entry, ...]:
         """The entries of all spends, in order."""
         with self._store.open_transaction() as run:
-            self._known = self._update_known_ledger_entries(
-                run
-            )  # raises LedgerError if entries that were seen before are lost
+            # Raises LedgerError if entries that were seen before are lost.
+            self._known = self._update_known_ledger_entries(run)
             return tuple(entry for entry, _ in self._read_entries(run, self._start))
 
     @property

@@ -48,14 +48,14 @@ class CompletePair:
     relative_ends: float = 8 * _ULP
 
     @property
-    def q_masses_of_loss_table(self) -> Array:
+    def q_masses(self) -> Array:
         """Q's masses at the losses, correct up to a factor of e^slack and the roundings of an exponential."""
         with np.errstate(over="ignore", under="ignore"):
             found: Array = np.exp(np.log(self.masses) - self.losses)
         return found
 
     @property
-    def largest_loss_of_loss_table(self) -> float:
+    def largest_absolute_loss(self) -> float:
         """The largest privacy loss of P against Q or of Q against P, without the slack."""
         if self.infinity > 0 or self.hidden > 0:
             return math.inf

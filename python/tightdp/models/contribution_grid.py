@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..clipping_and_noise.clipping import compute_release_clip_factors
+from ..clipping_and_noise.clipping import compute_clip_factors
 from ..clipping_and_noise.clipping import exact_bound as exact_bound
 
 FINE = 20
@@ -76,7 +76,7 @@ def compute_model_contribution_clip_factors(rows: npt.NDArray[np.float64], max_n
 
     The factors are rounded so that the norm of each product is at most ``max_norm``.
     """
-    return compute_release_clip_factors(bound_model_contribution_norms(rows), max_norm * (1 - 2.0**-50))[:, None]
+    return compute_clip_factors(bound_model_contribution_norms(rows), max_norm * (1 - 2.0**-50))[:, None]
 
 
 def clip_model_contribution_rows_to_grid(

@@ -101,7 +101,7 @@ class TableModel:
             raise ValueError(f"coef and intercept must be finite, in [-{LARGEST:g}, {LARGEST:g}]")
         labels = [] if self.model == REGRESSION else [state_fact_of_labels(self.classes)]
         _check_facts_of_table_model(self.statement, [*labels, *state_facts_of_columns(self.columns)])
-        hashed = self.model_file_parameters_hash
+        hashed = self.parameters_hash
         if self.statement.parameters not in (None, hashed):
             raise ValueError(
                 f"parameters must be those that the statement is about, {self.statement.parameters}, and their hash is "
@@ -211,7 +211,7 @@ class TableModel:
         return build_onnx_graph(self)
 
     @property
-    def model_file_parameters_hash(self) -> str:
+    def parameters_hash(self) -> str:
         """SHA-256 of the JSON text of all entries of the file except the statement.
 
         In the text, names are sorted, blanks are left out, and numbers are written as Python writes them.

@@ -175,8 +175,8 @@ def make_private(
         parameters = _check_model_in_make_run(model, optimizer, arithmetic, world)
         make_algorithm_source(seed)
         poisson_loader.check_torch_dataset(dataset)
-        book = open_ledger(ledger) if world.is_first_rank else None
-        files = Checkpoint(folder, book) if world.is_first_rank and folder is not None else None
+        book = open_ledger(ledger) if world.is_first else None
+        files = Checkpoint(folder, book) if world.is_first and folder is not None else None
         # This loader is made only to check the options before the number of records is released.
         poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options(batches))
     about = {
@@ -195,7 +195,7 @@ def make_private(
         size=size,
         largest=min(torch.finfo(p.dtype).max for p in parameters.values()),
         arithmetic=how,
-        pay=_make_payment_in_make_run(world, book, f"{type(model).__name__}, {name}", saved.name_of_saved_run),
+        pay=_make_payment_in_make_run(world, book, f"{type(model).__name__}, {name}", saved.run_name),
         released=saved.record_count,
         loss=release_loss,
         **budget,
@@ -219,7 +219,7 @@ def _check_model_in_make_run(model: Any, optimizer: Any, arithmetic: SumArithmet
     parameters = model_checks.find_trained_parameters(model, optimizer)
     model_checks.check_settings_of_torch_optimizer(optimizer)
     model_checks.check_parameters_finite(
-        p for p in model.named_parameters() if world.is_first_rank or model_checks.is_sharded_model_parameter(p[1])
+        p for p in model.named_parameters() if world.is_first or model_checks.is_sharded_model_parameter(p[1])
     )
     return parameters
 

@@ -93,7 +93,7 @@ def test_a_pair_below_what_is_known_of_two_curves(table, infinity, share, down, 
     y = y + max(math.log(scale), 0.0)  # Q's masses add up to 1 at most
     low, high = y - down, y + up
     found = bound_loss_tables_from_below(LossTable(low, p, infinity), LossTable(high, p, 0.0), 0.0, 1e-9)
-    losses, masses, q = found.losses, found.masses, found.q_masses_of_loss_table
+    losses, masses, q = found.losses, found.masses, found.q_masses
     assert (np.diff(losses) > 0).all() and (masses > 0).all() and found.slack <= 1e-9 + 1e-13
     assert math.fsum((*masses, infinity)) <= 1 + 1e-14 and math.fsum((*q, found.hidden)) <= 1 + 1e-9
     assert math.fsum((*masses, infinity)) > 1 - 1e-12 or math.fsum((*q, found.hidden)) > 1 - 1e-12

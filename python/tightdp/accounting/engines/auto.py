@@ -83,7 +83,7 @@ class _EngineQuestion(NamedTuple):
     request: Request
 
     @property
-    def trivial_engine_bound(self) -> Bound:
+    def trivial_bound(self) -> Bound:
         """Bound that always holds."""
         return _NOTHING if self.curve == "epsilon" else bound_delta_without_engines(self.at)
 
@@ -378,7 +378,7 @@ def _ask_engines_with_members(engine: str | Engine, question: _EngineQuestion) -
         served = [member for member in known if chosen.explain_refusal(member, direction) is None]
         lower = max(
             (_ask_engine(chosen, question._replace(parts=member)).lower for member in served),
-            default=question.trivial_engine_bound.lower,
+            default=question.trivial_bound.lower,
         )
         found = _raise_engine_bound_to_member(found, lower, question)
     return found
@@ -408,7 +408,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
     a member may lie below them.
     """
     names: list[str] = []
-    best = question.trivial_engine_bound
+    best = question.trivial_bound
     for engine in _AUTO:
         if engine.explain_refusal(question.parts, question.direction) is not None:
             continue

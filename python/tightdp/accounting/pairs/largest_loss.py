@@ -143,10 +143,8 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             return _bound_largest_loss_of_derived(mechanism, _bound_largest_loss_of_mechanism)
         case Replaced(inner) | Zeroed(inner):  # zeroing exchanges the record for one that contributes nothing
             return _bound_largest_loss_when_replaced(inner)
-        case PrivacyLoss() if (
-            mechanism.dominating.largest_loss_of_loss_table < INF
-        ):  # the largest over (P, Q) and (Q, P)
-            return Range(mechanism.dominating.largest_loss_of_loss_table) + mechanism.dominating.slack
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # the largest over (P, Q) and (Q, P)
+            return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
     return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
 
 

@@ -42,7 +42,7 @@ def unite_orders_of_pair(given: CompletePair) -> CompletePair:
     nodes = np.unique(np.concatenate(([0.0], np.abs(losses[np.abs(losses) <= _FARTHEST]))))
     curves = [
         _CurveOfOrder(losses, given.masses, given.infinity, nodes),
-        _CurveOfOrder(-losses[::-1], given.q_masses_of_loss_table[::-1], given.hidden, nodes),
+        _CurveOfOrder(-losses[::-1], given.q_masses[::-1], given.hidden, nodes),
     ]
     over = curves[0].at - curves[1].at
     between = np.flatnonzero(over[:-1] * over[1:] < 0)

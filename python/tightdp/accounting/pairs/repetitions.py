@@ -84,7 +84,7 @@ class Repetitions:
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
-    def has_computable_repetitions(self) -> bool:
+    def is_computable(self) -> bool:
         """True if all terms of ``selection_probability`` are finite doubles without large errors."""
         return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
 

@@ -105,7 +105,7 @@ def calibrate(
         return _calibrate_integer(gap, slope < 0, int(low), int(high), target)
     if search.slow:
         start, slope = search.find_rough_calibration(start, slope, low, high)
-    found = find_monotone_boundary(gap, start, slope, low, high, search.gap_tolerance_of_calibration)
+    found = find_monotone_boundary(gap, start, slope, low, high, search.gap_tolerance)
     if found is None:
         raise ValueError(f"epsilon={target!r} is not met at delta={delta!r} by any parameter in [{low!r}, {high!r}]")
     return found
@@ -165,7 +165,7 @@ class _CalibrationSearch:
         return self._rough[x]
 
     @property
-    def gap_tolerance_of_calibration(self) -> float:
+    def gap_tolerance(self) -> float:
         """Distance from the target at which the search stops. This distance grows with the width of a slow bound."""
         widths = [bound.width / bound.upper for bound in self._sharp.values() if bound and 0 < bound.upper < math.inf]
         return max(_TOLERANCE, _PART * widths[-1]) if self.slow and widths else _TOLERANCE
@@ -180,7 +180,7 @@ class _CalibrationSearch:
         found = find_monotone_boundary(self.measure_rough_calibration_gap, start, slope, low, high, _NEAR)
         if found is None:
             return start, slope
-        self.measure_calibration_gap(found)  # the width of this bound decides ``gap_tolerance_of_calibration``
+        self.measure_calibration_gap(found)  # the width of this bound decides ``gap_tolerance``
         return found, self._estimate_calibration_slope(found) or slope
 
     def _estimate_calibration_slope(self, x: float) -> float | None:

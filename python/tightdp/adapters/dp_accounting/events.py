@@ -251,7 +251,7 @@ def _build_fixed_size_event_reader(
         inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # a sample without the record has another record in its place
-            found = m.PureDP(widen_up(found.dominating.largest_loss_of_loss_table + found.dominating.slack))
+            found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))
         return found if found is None or found == REVEALS else kind(found, size, total)
 
     return read_fixed_size_event

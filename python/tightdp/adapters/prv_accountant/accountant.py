@@ -77,9 +77,8 @@ class PRVAccountant:
         self, num_self_compositions: int | Sequence[int] | None = None
     ) -> ComposedPrivacyRandomVariables:
         """Returns the composed variables, which have methods for epsilon and delta."""
-        self._ask_both_sides_of_prv_accountant(
-            num_self_compositions, lambda run: Bound(0.0, 0.0, "none")
-        )  # this checks the counts
+        # This call checks the counts.
+        self._ask_both_sides_of_prv_accountant(num_self_compositions, lambda run: Bound(0.0, 0.0, "none"))
         return ComposedPrivacyRandomVariables(self, num_self_compositions)
 
     def _ask_both_sides_of_prv_accountant(

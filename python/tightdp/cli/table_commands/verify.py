@@ -138,9 +138,7 @@ def _hash_command_model(model: Path, patient: bool) -> str:
     """Returns the hash of the parameters in a model's file, which is read according to its suffix."""
     if model.suffix in READERS:
         return READERS[model.suffix](model)
-    return read_strict_json_file(
-        model, lambda plain: TableModel.from_dict(plain, patient=patient)
-    ).model_file_parameters_hash
+    return read_strict_json_file(model, lambda plain: TableModel.from_dict(plain, patient=patient)).parameters_hash
 
 
 MISSING_CHECKER = "needs python-flint: pip install python-flint"
@@ -176,9 +174,7 @@ def _verify_command_values(plain: Any, patient: bool) -> _CheckedFile:
         verdict.record_comparison(
             "columns", f"{verdict.compared['columns']}, and has the bounds and categories of the statement"
         )
-        verdict.record_comparison(
-            "statement.parameters", f"is the hash of the other entries, {model.model_file_parameters_hash}"
-        )
+        verdict.record_comparison("statement.parameters", f"is the hash of the other entries, {model.parameters_hash}")
         return model.statement, verdict, "statement."
     if isinstance(plain, dict) and "tightdp_statement" in plain:
         return *_verify_statement_for_command(plain, patient), ""

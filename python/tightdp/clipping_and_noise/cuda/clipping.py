@@ -47,7 +47,7 @@ def clip_examples_on_device(
     made = "int64" if integers else "float64" if first.dtype == "float64" else "float32"
     outs = _check_cuda_outputs(how.out, shapes, is_list, first.device, get_stream, accepted)
     outs = outs or [owner.make_empty(s, made) for s in shapes]
-    parts = clipping.group_release_clipping_norms(len(shapes), how.max_norm, how.groups)
+    parts = clipping.group_clipping_norms(len(shapes), how.max_norm, how.groups)
     norms = owner.make_empty((len(parts), batch), "float64")
     seen = [view("out", x, get_stream, accepted) for x in outs]
     clipping.check_clipping_norms(parts, None if exact else clipping.get_range_of_max_norm(first.dtype, seen[0].dtype))
@@ -77,7 +77,7 @@ def clip_examples_on_device(
             accumulate=bool(how.accumulate),
         )
     owner.keep_cuda_owners_alive([a.owner for a in (*arrays, *seen)])
-    grouped = how.groups is not None or clipping.has_several_release_clipping_norms(how.max_norm)
+    grouped = how.groups is not None or clipping.has_several_clipping_norms(how.max_norm)
     return (outs if is_list else outs[0]), (norms.T if grouped else norms[0])
 
 
@@ -128,7 +128,7 @@ def _plan_cuda_noise(
 ) -> tuple[float, float, RandomStream | None]:
     """Returns the deviation of the noise, the grid of the sums and the random stream of the noise.
 
-    Without exact arithmetic the grid is 0, and each group of arrays (``group_release_clipping_norms``) draws its own
+    Without exact arithmetic the grid is 0, and each group of arrays (``group_clipping_norms``) draws its own
     stream. With exact arithmetic the deviation is in units of the grid. The groups then share one stream, indexed by
     column, so the noise equals that of the host for any grouping.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...clipping_and_noise.clipping import has_several_release_clipping_norms
+from ...clipping_and_noise.clipping import has_several_clipping_norms
 from ..batches import collated_batch
 from ..batches.batch_places import BatchPlaces, fill_batch_places
 from ..ghost_clipping.factors import GradientFactors, GradientRows
@@ -85,4 +85,4 @@ def choose_arithmetic_of_sums(arithmetic: SumArithmetic, name: str, max_norm: An
         check_one_pass_layers(model)
     except ValueError:
         return "exact"
-    return "exact" if name in ("adaclip", "dpis") or has_several_release_clipping_norms(max_norm) else "auto"
+    return "exact" if name in ("adaclip", "dpis") or has_several_clipping_norms(max_norm) else "auto"

@@ -123,11 +123,11 @@ class ImportanceBatch(Batch):
         super().__init__(loader, np.zeros(0, np.intp), iter(()))
 
     @property
-    def _digest_batch_rows(self) -> bytes:
-        return repr((self.loader.must_look_at_importance_norms, len(self.loader.dataset))).encode()
+    def _digest_rows(self) -> bytes:
+        return repr((self.loader.must_look_at_all, len(self.loader.dataset))).encode()
 
     def _read_batch_before_draw(self) -> Iterator[tuple[Any, int]] | None:
-        if not self.loader.must_look_at_importance_norms:
+        if not self.loader.must_look_at_all:
             return None
         self._places, parts = self.loader.share_records_of_importance_batch()
         return parts
@@ -172,7 +172,7 @@ class ImportanceLoader(RunLoader):
         return self._reach * super()._expected_batch_records
 
     @property
-    def must_look_at_importance_norms(self) -> bool:
+    def must_look_at_all(self) -> bool:
         """Whether the norms of all records must be computed before the next step."""
         return self.candidates.must_renew_importance_bounds(self.next_step, len(self.dataset))
 

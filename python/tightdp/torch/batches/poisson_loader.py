@@ -61,7 +61,7 @@ class Batch:
     >>> from tightdp.torch import PoissonLoader
     >>> loader = PoissonLoader(torch.utils.data.TensorDataset(torch.arange(6.0)), sampling_probability=1.0)
     >>> batch = next(iter(loader))
-    >>> [count for _, count in batch.parts()], batch.is_used_batch
+    >>> [count for _, count in batch.parts()], batch.is_used
     ([6], True)
     """
 
@@ -79,12 +79,12 @@ class Batch:
         return np.array(self._rows)
 
     @property
-    def is_used_batch(self) -> bool:
+    def is_used(self) -> bool:
         """Whether ``parts`` was called."""
         return self._parts is None
 
     @property
-    def _digest_batch_rows(self) -> bytes:
+    def _digest_rows(self) -> bytes:
         """Digest of the sample. The processes of a run compare it, to check that they drew the same records."""
         return hashlib.blake2b(self._placed.tobytes()).digest()
 
@@ -253,13 +253,13 @@ class PoissonLoader:
 
     def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
         """Yields the collated parts of each piece. A piece is a pair of a draw's number and some records' indices."""
-        if self._is_batch_of_plain_tensors:
+        if self._is_plain_tensors:
             tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
         return yield_parts_with_restored_generators(iter(self._make_torch_loader(self._seed_records_of_batch(pieces))))
 
     @property
-    def _is_batch_of_plain_tensors(self) -> bool:
+    def _is_plain_tensors(self) -> bool:
         """Whether records are rows of tensors, which need not be read one by one."""
         return type(self.dataset) is TensorDataset and self._collate is None and not self._options
 
@@ -379,7 +379,7 @@ class RunLoader(PoissonLoader):
             raise BudgetExceeded(
                 f"all {self._account.plan.steps} steps of the plan were taken: make another run, which is charged anew"
             )
-        if len(self.dataset) and not self._is_batch_of_plain_tensors and self._account.charged_steps >= self._look_at:
+        if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
             self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
             with self._account.end_planned_run_on_error():
                 self._check_dataset_reading()

@@ -60,7 +60,7 @@ class Ranks(World):
     def run_on_first_rank(self, what: str, function: Callable[[], Any]) -> Any:
         found = b""
         with self.run_ranks_together(what):
-            if self.is_first_rank:
+            if self.is_first:
                 found = json.dumps(function()).encode()
         return json.loads(self.broadcast_bytes(found))
 
@@ -69,7 +69,7 @@ class Ranks(World):
         size = torch.tensor([len(data)], device=self._device)
         self._call_group_of_ranks(partial(dist.broadcast, size, group=self._group, group_src=0))
         held = torch.empty(int(size), dtype=torch.uint8, device=self._device)
-        if self.is_first_rank and data:
+        if self.is_first and data:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         if len(held):
             self._call_group_of_ranks(partial(dist.broadcast, held, group=self._group, group_src=0))

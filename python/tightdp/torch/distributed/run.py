@@ -34,10 +34,10 @@ class SharedRun(PrivateRun):
         self._ranks.copy_from_first_rank([*self.model.parameters(), *self.model.buffers()])
         if self.has_checkpoint:
             file = BytesIO()
-            if self._ranks.is_first_rank:
+            if self._ranks.is_first:
                 torch.save({**self._collect_tensors_of_run(), "model": None}, file)
             data = self._ranks.broadcast_bytes(file.getvalue())
-            if not self._ranks.is_first_rank:
+            if not self._ranks.is_first:
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
                 self._load_tensors_of_run({**found, "model": self.model.state_dict()})
 

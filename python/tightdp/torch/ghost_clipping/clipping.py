@@ -199,11 +199,11 @@ class OnePassSums(GradientSums):
             # PyTorch would multiply by the reciprocal of a divisor in host memory, and so get other bits.
             divisor = torch.full((), self._plan.divisor, dtype=noisy[0].dtype, device=device)
             return [x[0].div_(divisor) for x in noisy]
-        found = arrays.view_release_examples_to_clip("sums", rows)
+        found = arrays.view_examples_to_clip("sums", rows)
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         run = clipping.ClippingRun(found, outs, [(every, bound)])
-        run.execute_release_clipping_run(self._plan.noise_deviation, source, grid)
+        run.execute_run(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 

@@ -64,7 +64,7 @@ class RecordedCall:
     """Nodes of PyTorch's graph that computed the arguments of the call, except its trained parameters."""
 
     @property
-    def has_unchanged_call_inputs(self) -> bool:
+    def has_unchanged_inputs(self) -> bool:
         return all(tensor._version == version for tensor, version in self.inputs)
 
 
@@ -81,7 +81,7 @@ class CallRecorder(TorchFunctionMode):
         """Stops recording and returns the calls. Calls that activation checkpointing repeats are left out."""
         self._stopped = True
         for call in self.calls:
-            if not call.has_unchanged_call_inputs:
+            if not call.has_unchanged_inputs:
                 raise refuse_unclippable_call(call.kind, "an input of it was changed in place afterwards")
         return self.calls
 

@@ -46,7 +46,7 @@ class GradientSums:
         raise NotImplementedError
 
     @property
-    def has_gradients_one_by_one(self) -> bool:
+    def is_one_by_one(self) -> bool:
         """Whether records go through the model one after the other, as in plain PyTorch."""
         return False
 

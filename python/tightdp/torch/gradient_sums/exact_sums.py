@@ -30,21 +30,19 @@ class ExactSums(IntegerSums):
 
     @property
     def gradient_ways(self) -> dict[str, str]:
-        return dict.fromkeys(
-            self._parameters, "one record after the other" if self.has_gradients_one_by_one else "vectorised"
-        )
+        return dict.fromkeys(self._parameters, "one record after the other" if self.is_one_by_one else "vectorised")
 
     @property
-    def has_gradients_one_by_one(self) -> bool:
+    def is_one_by_one(self) -> bool:
         return self._plan.arithmetic == "one-by-one"
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
         """Raises ValueError if ``torch.func.vmap`` is used and cannot take records through the model."""
-        if not self.has_gradients_one_by_one:
+        if not self.is_one_by_one:
             check_vectorized_pass(model, loss_fn, self._parameters, batch, records)
 
     def find_per_example_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.has_gradients_one_by_one)
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         return gradients.join_per_example_gradients(batch, records)
 
     def add(
@@ -63,7 +61,7 @@ class ExactSums(IntegerSums):
         are None.
         """
         batch, records, weights = fill_batch_places(
-            None if self.has_gradients_one_by_one else places, batch, records
+            None if self.is_one_by_one else places, batch, records
         )  # a batch of one record has the same shape with and without places
         start = 0
         for rows in self._yield_rows_for_gradient_sums(model, loss_fn, batch, records):
@@ -73,7 +71,7 @@ class ExactSums(IntegerSums):
 
     def _yield_rows_for_gradient_sums(self, model: Any, loss_fn: Any, batch: Any, records: int) -> Iterator[list[Any]]:
         """Yields the gradients of some records at a time, in one common type, on the device of the sums."""
-        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.has_gradients_one_by_one)
+        gradients = PerExampleGradients(model, loss_fn, self._parameters, vectorized=not self.is_one_by_one)
         for some in gradients.yield_per_example_gradients(batch, records):
             dtype = functools.reduce(torch.promote_types, [g.dtype for g in some])
             yield [g.detach().to(self._flat.device, dtype) for g in some]

@@ -103,7 +103,7 @@ class LossSum:
 
         The first process (rank) adds the noise. Means over several steps are computed from released sums alone.
         """
-        if world.is_first_rank:
+        if world.is_first:
             add_noise_to_gradient_sums([self._total], self._deviation, self._grid, source)
         world.add_over_ranks(self._total)
         self._window.append(int(self._total) * self._grid / self._divisor)

@@ -58,7 +58,7 @@ class NormShareAccount(RunAccount):
         return sum(epoch["steps"] for epoch in self.epochs)
 
     @property
-    def charged_norm_sums_of_plan(self) -> int:
+    def charged_sums(self) -> int:
         """Number of sums of norms charged so far."""
         return sum(epoch["sums"] for epoch in self.epochs)
 
@@ -68,11 +68,11 @@ class NormShareAccount(RunAccount):
         return before + tuple(mechanism for mechanism, count in self._filter.history for _ in range(count))
 
     @property
-    def charge_of_plan_so_far(self) -> Composition:
+    def charged_so_far(self) -> Composition:
         return self.plan.charged if self.epochs else self.plan.charge_after(0)
 
     @property
-    def must_release_norm_share_of_plan(self) -> bool:
+    def must_release_share(self) -> bool:
         """Whether a sum of norms must be released before the next step."""
         last = self.epochs[-1] if self.epochs else {"steps": 0}
         return "share" not in last or last["steps"] == self.plan.steps_per_epoch
@@ -85,7 +85,7 @@ class NormShareAccount(RunAccount):
         self.keep(steps)
 
     @property
-    def has_begun_planned_run(self) -> bool:
+    def has_begun(self) -> bool:
         return bool(self.epochs)
 
     def spend_norm_sums_of_plan(self, number: int = 1) -> None:

@@ -207,7 +207,7 @@ class Plan:
 
 def check_norm_bounds_of_plan(max_norm: Any, parameters: int) -> tuple[float, ...]:
     """Returns the checked norm bounds: a single bound, or a bound for each of ``parameters`` parameters."""
-    if not clipping.has_several_release_clipping_norms(max_norm):
+    if not clipping.has_several_clipping_norms(max_norm):
         return (clipping.exact_bound("max_norm", max_norm),)
     found = tuple(clipping.exact_bound("max_norm", bound) for bound in max_norm)
     if len(found) != parameters:
@@ -261,9 +261,8 @@ class _CheckedSettings:
                 f"{_MOST_DEVIATIONS} of {self.largest:g}, the largest number of their type"
             )
         if rest is not None:
-            made.choose_by_epoch(self.size).make_dpis_filter(
-                made.planned_steps
-            )  # raises if sums of norms use up the budget
+            # Raises an error if sums of norms use up the budget.
+            made.choose_by_epoch(self.size).make_dpis_filter(made.planned_steps)
         return made
 
 

@@ -59,7 +59,7 @@ class RunAccount:
         self.keep(steps)
 
     @property
-    def has_begun_planned_run(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether a release that depends on gradients was charged."""
         return self.charged_steps > 0
 
@@ -72,7 +72,7 @@ class RunAccount:
         try:
             yield
         except Exception:
-            if self.has_begun_planned_run and self.failures == self._accepted:
+            if self.has_begun and self.failures == self._accepted:
                 self.failures += 1
                 self.keep(1, FAILED)
             raise
@@ -100,9 +100,9 @@ class RunAccount:
             self.spend(steps - self.charged_steps)
 
     @property
-    def charge_of_plan_so_far(self) -> Composition:
+    def charged_so_far(self) -> Composition:
         """Charge that the run has if it ends now."""
         return self.plan.charge_after(self.charged_steps)
 
     def epsilon(self, delta: float | None = None, **options: Any) -> Bound:
-        return self.charge_of_plan_so_far.epsilon(self.plan.delta if delta is None else delta, **options)
+        return self.charged_so_far.epsilon(self.plan.delta if delta is None else delta, **options)

@@ -18,7 +18,7 @@ class World:
     """Whether the process draws random numbers by a key that it shares with other processes."""
 
     @property
-    def is_first_rank(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this process is rank 0, which writes files and releases numbers for all processes."""
         return self.rank == 0
 

@@ -72,12 +72,12 @@ class RunKey:
         return RunCoins(key=hashlib.blake2b(b"coins", key=self._secret, digest_size=32).digest())
 
     @property
-    def is_seeded_key(self) -> bool:
+    def is_seeded(self) -> bool:
         """Whether a seed makes every draw repeatable."""
         return self._seed is not None
 
     @property
-    def digest_of_run_key(self) -> Any:
+    def key_digest(self) -> Any:
         """Value that ranks compare to check that their keys agree. It does not reveal the secret key."""
         return self._seed if self._seed is not None else hashlib.sha256(b"tightdp" + self._secret).digest()
 

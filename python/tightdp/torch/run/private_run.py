@@ -219,9 +219,9 @@ class PrivateRun:
         numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters_of_run().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_run_statement(
-            subject, self.plan, numbers, self._key.is_seeded_key, self._ledger, self._identity, self._world.size,
+            subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._identity, self._world.size,
             padded=self.loader.padded, failures=self._account.failures,
-            resumed=self._account.resumed and self._world.is_first_rank,
+            resumed=self._account.resumed and self._world.is_first,
             hashed=run_statement.hash_model_state(self.model),
             dataset=type(self.loader.dataset).__name__,
         )  # fmt: skip
@@ -270,12 +270,12 @@ class PrivateRun:
             if (
                 isinstance(account, NormShareAccount)
                 and isinstance(loader, ImportanceLoader)
-                and account.must_release_norm_share_of_plan
+                and account.must_release_share
             ):
                 release_norm_share(
                     account,
                     self._world,
-                    loader.candidates.make_noise_source_of_importance_batch(account.charged_norm_sums_of_plan),
+                    loader.candidates.make_noise_source_of_importance_batch(account.charged_sums),
                     look,
                 )
             else:
@@ -284,7 +284,7 @@ class PrivateRun:
             self._account.spend()
             sums = self._begin_sums_of_private_run(parameters)
             losses = self._losses
-            with self._begin_pass_of_private_run(loss_fn, values=sums.has_gradients_one_by_one) as loss:
+            with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 if losses is not None:
                     losses.begin_step_of_released_loss()
                     loss = losses.watch_losses(loss)
@@ -292,7 +292,7 @@ class PrivateRun:
                     places = next(batch._places, None)
                     sums.add(self.model, loss, part, records, places, last=last)
                     if losses is not None:
-                        losses.add_to_released_loss(records, None if sums.has_gradients_one_by_one else places)
+                        losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
             sums.candidates.renew_bounds_of_importance_batch(self._world)
         released = self._release_sums_of_run(sums)
@@ -467,7 +467,7 @@ class PrivateRun:
             )
         if batch.loader is not self.loader:
             raise ValueError("batch must come from the loader of this run, got one of another loader")
-        if batch.is_used_batch:
+        if batch.is_used:
             raise ValueError("batch must be a fresh one, got one that was used: each step needs a draw of its own")
 
     def _move_parts_of_private_run(self, parts: Parts) -> Parts:
@@ -505,7 +505,7 @@ class PrivateRun:
         with self._world.run_ranks_together("the norms of all records"):
             sums = self._begin_sums_of_private_run(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
-            with self._begin_pass_of_private_run(loss_fn, values=sums.has_gradients_one_by_one) as loss:
+            with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
                     sums.candidates.note_norms_of_importance_batch(
@@ -545,7 +545,7 @@ class PrivateRun:
         find = partial(self._find_gradient_in_private_run, loss_fn, sums)
         found = check_gradients_repeat(find, singles, order)
         if new:
-            if not sums.has_gradients_one_by_one:  # otherwise autograd itself computed the gradients
+            if not sums.is_one_by_one:  # otherwise autograd itself computed the gradients
                 plain = partial(self._find_plain_gradient_in_run, loss_fn, sums)
                 check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_zero_self_test_gradient(found)
@@ -609,10 +609,10 @@ class PrivateRun:
         """Returns the facts on which the processes of a run must agree before a step."""
         return {
             "run": lambda: self._identity,
-            "key": lambda: self._key.digest_of_run_key,
+            "key": lambda: self._key.key_digest,
             "account": lambda: self.steps_,
             "number_of_steps_that_ended": lambda: self._finished,
-            "batch": lambda: batch._digest_batch_rows,
+            "batch": lambda: batch._digest_rows,
             "parameters_that_are_trained": lambda: [
                 (name, p.shape) for name, p in self._check_parameters_of_run().items()
             ],

@@ -34,7 +34,7 @@ class SavedRun:
         return None if self._state is None else run_state.read_record_count_of_run_state(self._state)
 
     @property
-    def name_of_saved_run(self) -> str:
+    def run_name(self) -> str:
         """Name of the run in the folder, which is continued, or else of the new run.
 
         The ledger uses the name as the identifier of the run's release.

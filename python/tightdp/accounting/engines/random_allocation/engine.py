@@ -250,10 +250,10 @@ def _compose_allocations_by_grid(
                 )
                 continue
             found = allocation_atoms.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
-            if found is None or not found.upper.is_proper_allocation:
+            if found is None or not found.upper.is_proper:
                 return None
             above.append((found.upper.as_grid_of_allocation(direction), float(times * count)))
-            if mechanism.selected == 1 and found.lower.is_proper_allocation:
+            if mechanism.selected == 1 and found.lower.is_proper:
                 below.append((found.lower.as_grid_of_allocation(direction), float(count)))
                 sums.append(below[-1])
         if mechanism.selected > 1:

@@ -85,7 +85,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi
-        case PrivacyLoss() if mechanism.dominating.largest_loss_of_loss_table < INF:
+        case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case SelectionOrGroup():
             return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)

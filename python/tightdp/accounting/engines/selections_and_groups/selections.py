@@ -194,7 +194,7 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
     """
     d = run.delta(threshold).lower
     x, y = exp(threshold), exp(epsilon)
-    if not (0 < d < 1 and runs.has_computable_repetitions and x.hi < INF):
+    if not (0 < d < 1 and runs.is_computable and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
     for part in _BESIDE if threshold > 0 else ():  # r - e^eps s <= delta(eps)
