@@ -256,3 +256,24 @@ def test_bounds_in_a_sample_of_the_box():
             run = run + sampled(float(sigma), float(q), steps)
         found = bounded(lambda run=run: run.epsilon(float(10 ** rng.uniform(-300, -1))))
         assert 0 <= found.lower <= found.upper and not math.isnan(found.upper)
+
+
+def test_epsilon_passes_few_files():
+    """Between ``Composition.epsilon`` and the contour engine of the core are at most ten files of Python."""
+    run, files = dp.PoissonSampled(dp.Gaussian(1.01), 0.0123) * 77, set()
+    (dp.PoissonSampled(dp.Gaussian(1.0), 0.0123) * 77).epsilon(1e-5)  # what is imported when first needed
+
+    def note_file(frame, event, argument):
+        if event == "call" and "tightdp" in frame.f_code.co_filename:
+            files.add(frame.f_code.co_filename)
+        elif event == "c_call" and argument.__name__ == "contour_epsilon":
+            sys.setprofile(None)
+
+    sys.setprofile(note_file)
+    try:
+        run.epsilon(1e-5)
+    finally:
+        reached, _ = sys.getprofile() is None, sys.setprofile(None)
+    assert reached
+    asked = {"composition.py", "options.py"}  # the method itself, and its keyword arguments
+    assert 3 <= len(files) - len(asked) <= 10, sorted(files)

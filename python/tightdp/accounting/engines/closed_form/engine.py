@@ -12,6 +12,7 @@ from functools import lru_cache
 from .... import mechanisms as m
 from ...._core import work_charge
 from ...numerics.outward import INF, Range, expm1, log1p
+from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedGaussian
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
 from . import binomial, bounded_range, outcomes, single_mechanisms
@@ -61,7 +62,11 @@ def _require_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve:
 @lru_cache(maxsize=256)
 def find_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition in one direction, or None if no formula serves."""
-    return _find_simple_closed_form(parts, direction) or outcomes.find_outcome_curve(parts, direction)
+    if found := _find_simple_closed_form(parts, direction):
+        return found
+    if has_kind_of_mechanism(parts, m.Gaussian):  # a Gaussian has infinitely many outcomes
+        return None
+    return outcomes.find_outcome_curve(parts, direction)
 
 
 def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:

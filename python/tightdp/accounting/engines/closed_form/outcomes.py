@@ -20,7 +20,6 @@ from .... import mechanisms as m
 from ...._core import work_charge
 from ....mechanisms import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
-from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedClass
 from ...pairs.replacement import bracket_replaced_losses as losses_of
 from ..engine_interface import Direction, Parts
@@ -51,10 +50,6 @@ _Long = NDArray[Any]
 
 def find_outcome_curve(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition with few outcomes, or None. The outcomes are computed when first needed."""
-    if has_kind_of_mechanism(
-        parts, m.Gaussian
-    ):  # a fast test first, because this function is called for every question
-        return None
     total = 1
     for mechanism, count in parts:
         total *= _count_outcomes(mechanism, count)

@@ -102,15 +102,15 @@ def _find_participation_curves(parts: Parts, direction: Direction) -> CurveBound
     mechanism, count = sampled[0]
     fixed = isinstance(mechanism, Replaced)
     match mechanism:
-        case m.PoissonSampled(m.Gaussian(sigma), q):
+        case m.PoissonSampled(m.Gaussian(sigma), q) if sigma <= MOST_SIGMA:
             share = Range(q)
-        case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)):
+        case Replaced(m.FixedSizeSampled(m.Gaussian(sigma), size, total)) if sigma <= MOST_SIGMA:
             share = Range(size) / total
-        case ReplacedGaussian(sigma, q):
+        case ReplacedGaussian(sigma, q) if sigma <= MOST_SIGMA:
             share = Range(q)
         case _:
             return None
-    if not (share.lo > 0 and share.hi < 1 and LEAST_SIGMA <= sigma <= MOST_SIGMA):
+    if not (share.lo > 0 and share.hi < 1 and sigma >= LEAST_SIGMA):
         return None
     told_apart = participations.can_serve_participations(count, share.hi)
     overlap = MOST_SHARP_OVERLAP if sigma <= SHARP_SIGMA and not fixed else MOST_OVERLAP
