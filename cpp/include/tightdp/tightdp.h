@@ -121,9 +121,10 @@ TIGHTDP_API int tightdp_composition_delta(const tightdp_composition* run, double
 typedef int (*tightdp_run_at)(double parameter, tightdp_composition* run, void* context);
 
 /* Finds the least parameter in [low, high] for which the upper end of epsilon at delta is at most the target `epsilon`.
- * The result meets the target, and its relative distance from the least such parameter is at most 1e-9. A larger
- * parameter must give more privacy, as more noise does. If even `high` does not meet the target, the function returns
- * TIGHTDP_INVALID_ARGUMENT and sets the parameter to infinity. */
+ * The result always meets the target. The search ends if the result is within a relative 1e-9 of a parameter that does
+ * not meet the target, or if its bound is within a relative 1e-9 of the target. The search also ends if `low` meets the
+ * target, or if the limit of work is reached. A larger parameter must give more privacy, as more noise does. If even
+ * `high` does not meet the target, the function returns TIGHTDP_INVALID_ARGUMENT and sets the parameter to infinity. */
 TIGHTDP_API int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, double delta, double low,
                                   double high, double* parameter);
 

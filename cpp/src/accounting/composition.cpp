@@ -42,7 +42,7 @@ using Part = Composition::Part;
 
 // Intended relative errors of the contour engine, which composes Gaussians (contour/epsilon_and_delta.hpp), and of the
 // grid engine, which composes all mechanisms (grid/grid_engine.hpp). kMostPoints is the number of points of the largest
-// grid. Python uses the same numbers (engines/contour.py, grid.py).
+// grid. Python uses the same numbers (engines/contour.py and engines/grid/engine.py in python/tightdp/accounting).
 constexpr double kTolerance = 1e-11, kWidth = 1e-6;
 constexpr std::size_t kMostPoints = std::size_t{1} << 20;
 
@@ -251,10 +251,10 @@ Interval bound_worse_accounting_relation(const std::vector<Part>& parts, double 
     return both;
 }
 
-// The search for the least parameter that meets the target (epsilon, delta). The gap of a parameter is the logarithm of
-// its upper bound on epsilon over the target. A parameter meets the target if its gap is at most 0. The search narrows
-// an interval of logarithms of parameters by the method of false position, and by bisection where false position is
-// slow.
+// The search for the least parameter that meets the target (epsilon, delta). The gap of a parameter is ln(b / epsilon),
+// where b is the upper bound on epsilon that the parameter gives. A parameter meets the target if its gap is at most 0.
+// The search narrows an interval of logarithms of parameters by the method of false position, and by bisection where
+// false position is slow.
 class AccountingSearch {
   public:
     AccountingSearch(const std::function<Composition(double)>& run, double epsilon, double delta)

@@ -2,10 +2,11 @@
 // doubling (docs/theory/allocation.md, sections 3 to 5). P and Q are the distributions of one step's output with and
 // without the record. `floor` is the probability that may be lost at either end of a distribution.
 //
-// A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i, and v lies in one of the
-// cells between them (RatioSum in ratio_mean.hpp). To "spread" a value means to move its mass to a smaller and to a
-// larger value, so that the total mass and the mean stay the same. Values are spread in the upper distribution. In the
-// lower distribution they are merged or dropped.
+// A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i and a spacing h. v lies in
+// one of the cells between these points (RatioSum in ratio_mean.hpp). The P-mass and the Q-mass of a set of outputs are
+// its masses under P and under Q. To "spread" a value means to move its mass to a smaller and to a larger value, so that
+// the total mass and the mean stay the same. Values are spread in the upper distribution. In the lower distribution
+// they are merged or dropped.
 #include "ratio_mean.hpp"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Smallest mass under P with which an atom is kept. If every point of a lattice held a smaller mass, the sum of these
 // masses would still be below kUnseenMoment.
 constexpr double kFaintest = 1e-300;
-// The offset lies below the first cell of the bulk of the mass, by this fraction of the distance from that cell to the
-// mean.
+// The offset is moved to a point below the lattice's first cell. Its distance from that cell is this fraction of the
+// distance from the cell to the mean.
 constexpr double kMargin = 0.1;
 // The offset of a step's distribution is 0 if the smallest likelihood ratio of the step exceeds this number. Between
 // such a ratio and 1, doubles are too far apart for a lattice.
@@ -195,8 +196,9 @@ class RatioSumBuilder {
         const double start = x.offset + ratio_at_index(x.first), end = x.offset + ratio_at_index(x.last_ratio_cell());
         const double front = kUnit * bound(left.p, 1) * (ratio_at_index(x.first) / start);
         x.add_to_ratio_cell(0, front, front);
-        // measure_losses_below() may return upper bounds, whose differences are no bounds. So the mass of the first
-        // point is not subtracted from left.q.
+        // The mass left of the lattice is split between the first point and a smaller ratio. The smaller ratio gets all
+        // of left.q, although the first point has a part of it. This part is not subtracted, because
+        // measure_losses_below() may return upper bounds, and a difference of upper bounds is no bound.
         (x.offset > 0 ? x.at_zero : x.at_offset) += bound(left.q, 1);
         const grid::Density::Right right = d.measure_losses_above(high);
         const double back = kUnit * bound(right.s, 1) * (ratio_at_index(x.last_ratio_cell()) / end);

@@ -12,8 +12,8 @@
 
 namespace tightdp::allocation {
 
-// The values of a privacy loss that have positive probability, and their P-masses. The losses ascend, except for
-// rounding errors.
+// The values of a privacy loss ln(P/Q) that have positive probability, and their P-masses, the masses under P. The
+// losses ascend, except for rounding errors. bound_mean_of_ratios() defines P and Q.
 struct Atoms {
     std::vector<double> loss, mass;
     double infinity = 0;        // P-mass where Q vanishes

@@ -12,8 +12,8 @@ namespace tightdp::TIGHTDP_ISA {
 //     F(s) = p (low + s (low' - low)) + (1 - p)(high + s (high' - high))
 // has the form A + B/y + C y, and F is concave because V is convex. The maximum of F is where
 //     y^2 = e^{-eta} (g width - e y_far) / (-(least d + e)),  g = low - high, d = high' - high, e = low' - low - d.
-// F is evaluated at the computed position as a sum of positive terms. `p` is p y least, and `rest` (1 - p) y least.
-// Small errors of the position change F in second order.
+// F is evaluated at the computed position as a sum of positive terms. In the code, the variable `p` holds p y least,
+// and the variable `rest` holds (1 - p) y least. Small errors of the position change F in second order.
 void selection_cell(const SelectionCell& cell, const double* low, const double* high, double* best, std::size_t n) {
     const SelectionCell c = cell;
     for (std::size_t k = 0; k < n; ++k) {

@@ -246,7 +246,7 @@ void refine_grid_bounds(Once once, double width, std::size_t most_points, bool s
     }
 }
 
-// A function that is called with the curves of each run.
+// A function that is called with the curves of each attempt.
 using Reader = std::function<void(const Curves&)>;
 
 Bounds search_grid_delta(const std::vector<Part>& parts, double epsilon, double width, std::size_t most_points,

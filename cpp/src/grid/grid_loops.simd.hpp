@@ -9,9 +9,10 @@
 
 namespace tightdp {
 
-// Multiplies the masses of cells by e^{tilt x - shift}. The cells are given by the members s, t, log_scale and rel of a
-// CellBlock (loss_distributions/loss_distribution.hpp). Computes mass = (s + t) e^{log_scale + tilt x - shift}, spread
-// = t e^{log_scale + tilt x - shift}, and the relative error of mass and spread.
+// Multiplies the masses of cells by e^{tilt x - shift}, where x is the cell's left end minus the lattice's anchor. The
+// cells are given by the members s, t, log_scale and rel of a CellBlock (loss_distributions/loss_distribution.hpp).
+// Computes mass = (s + t) e^{log_scale + tilt x - shift}, spread = t e^{log_scale + tilt x - shift}, and the relative
+// error of mass and spread.
 TIGHTDP_DECLARE_SIMD(void, tilt_grid_cells,
                      (double tilt, double shift, const double* x, std::size_t count, const double* s, const double* t,
                       const double* log_scale, const double* rel, double* mass, double* spread, double* error))

@@ -143,8 +143,8 @@ struct Shape {
 };
 
 // Returns the loss of precision at a tilt, in nats. For this tilt and for the best tilt, one moment gives a bound on
-// ln delta (Saddle), and the loss is the difference of the two bounds. At this tilt the relative error of delta is
-// e^loss times the error at the best tilt.
+// ln delta (Saddle). The result L is the difference of the two bounds. At this tilt the relative error of delta is e^L
+// times the error at the best tilt.
 double measure_grid_precision_loss(const Sketches& sketches, const Target& target, double tilt) {
     return std::max(0.0, sketches.estimate_grid_cumulant(tilt).value + log_grid_kernel(tilt) - tilt * target.epsilon -
                              target.log_delta);

@@ -12,8 +12,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Bound on the weight that may be missing at each point, because grid_tilt() returns zero instead of exponentials below
-// e^-708.
+// Bound on the weight that may be missing at each point, because tilt_grid_cells() uses zero instead of exponentials
+// below e^-708.
 constexpr double kUnseen = 1e-300;
 // Units of work (runtime/work_budget.hpp). kTransformUnits, kProductUnits and kPowerUnits are the work for each point
 // of the circle. kMomentUnits is the work for each weight.

@@ -38,7 +38,7 @@ struct OnCircle {
     // TailExponents::list_right_exponents() (tilt_estimates.hpp), and `left` for each of
     // TailExponents::list_left_exponents().
     TailExponents::Each right{}, left{};
-    double moments_size = 0;  // for each entry of both, bound on the sum of its terms' magnitudes
+    double moments_size = 0;  // for each moment, bound on the sum of its terms' magnitudes
 };
 
 // The upper or the lower side (grid_weights.hpp) of one distribution on a circle of n points. The weights add up to

@@ -199,8 +199,8 @@ inline constexpr double kLeastShift = 1e-9, kMostShift = 1e6;
 LossDistributionPair bound_gaussian_mixture_losses(const std::vector<Weight>& ahead, const std::vector<Weight>& behind,
                                                    double sigma, double lost, double rel);
 
-// The total_rel of user-defined losses. It has room for more than the probabilities of such losses, which add up to 1
-// within 1e-9 under P and under Q.
+// The total_rel of user-defined losses. The probabilities of such losses add up to 1 within 1e-9 under P and under Q,
+// and kUserTotal leaves a margin beyond this.
 inline constexpr double kUserTotal = 1e-8;
 
 // Returns a distribution of atoms. The caller checks that losses are finite and masses positive. The caller also checks

@@ -83,7 +83,7 @@ class MixedAtoms {
 }  // namespace
 
 LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double delta, double q) {
-    // t is 1/E, and gap / (1 + t) is s - delta, in the notation of replace.md, section 1.
+    // E and s are those of replace.md, section 1, with E = e^epsilon. t is 1/E, and gap / (1 + t) is s - delta.
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {

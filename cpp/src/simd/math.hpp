@@ -81,8 +81,9 @@ TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     return e * kLn2Hi + (f - (half - tail));
 }
 
-// Returns ln(y) + correction / y, where y is the rounded sum of 1 and another number, and `correction` is its rounding
-// error. Then |correction| <= |y - 1| / 2 unless y = 1, since y - 1 is a multiple of twice the largest such error.
+// Returns ln(y) + correction / y, where y is the rounded sum of 1 and another number, and `correction` is the rounding
+// error of this sum. Then |correction| <= |y - 1| / 2 unless y = 1, since y - 1 is a multiple of twice the largest
+// rounding error.
 TIGHTDP_VINLINE Vec vec_log_corrected(Vec y, Vec correction) {
     return vec_log_plus(y, correction / y);
 }

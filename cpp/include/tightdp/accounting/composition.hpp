@@ -108,12 +108,15 @@ class Composition {
     std::vector<Part> parts_;
 };
 
-// Finds the least parameter in [low, high] that meets the target run(parameter).epsilon(delta).upper <= epsilon. The
-// result meets the target, and its relative distance from the least such parameter is at most 1e-9. A larger parameter
-// must give more privacy, as more noise does. A parameter for which `run` throws std::invalid_argument does not meet
-// the target. If even `high` does not meet the target, this function throws std::invalid_argument. Preconditions:
-// epsilon >= 0, 0 < delta < 1, 0 < low < high. The search computes about twenty bounds. Together they take at most
-// about half a minute of one core.
+// Finds the least parameter in [low, high] that meets the target run(parameter).epsilon(delta).upper <= epsilon, as
+// closely as the search allows. The result always meets the target. A larger parameter must give more privacy, as more
+// noise does. A parameter for which `run` throws std::invalid_argument does not meet the target. If even `high` does
+// not meet the target, this function throws std::invalid_argument.
+//
+// The search ends if the result is within a relative 1e-9 of a parameter that does not meet the target, or if its bound
+// is within a relative 1e-9 of epsilon. The search also ends if `low` meets the target, or if the limit of work is
+// reached. It computes about twenty bounds. Together they take at most about half a minute of one core. Preconditions:
+// epsilon >= 0, 0 < delta < 1, 0 < low < high.
 double calibrate(const std::function<Composition(double)>& run, double epsilon, double delta, double low, double high);
 
 // Finds the least noise multiplier in [1e-4, 1e6] with which DP-SGD meets the target. DP-SGD consists of `steps`

@@ -53,8 +53,8 @@ TIGHTDP_HD inline double gaussian_delta_over_density(double t, double mu) noexce
 }  // namespace detail
 
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
-// mean of the privacy loss, in standard deviations. The relative error of delta is t times the error of t. So
-// this number is stored as the sum of two doubles, the variables `t` and `rest`. If eps/mu > 1e140, delta is 0.
+// mean of the privacy loss, in standard deviations. If t is large, an error dt of t changes delta by about a relative
+// t dt. So t is stored as the sum of two doubles, the variables `t` and `rest`. If eps/mu > 1e140, delta is 0.
 inline GaussianPoint gaussian_profile_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};

@@ -5,7 +5,7 @@
 //     const tightdp::Interval epsilon = tightdp::sampled_gaussians_epsilon(run, 1e-5);
 //
 // All steps of all entries of `run` may come in any order, and be chosen adaptively. Neighbours add or remove one
-// record, and the bounds hold for the worse of the two relations. Both ends of an interval are certified by the contour
+// record, and the bounds hold for the worse of these two cases. Both ends of an interval are certified by the contour
 // engine (docs/theory/contour.md). If the contour engine declines, as it does for few steps with a small sampling
 // probability, the grid engine is used (docs/theory/grid.md). Bounds on epsilon are at least 0.
 //

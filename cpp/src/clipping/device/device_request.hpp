@@ -39,8 +39,8 @@ inline clipping::DeviceClip make_device_clip(const ClipRequest& r, std::vector<c
     return clip;
 }
 
-// Returns the inputs of the exact form of a request, in which integers are added. Norms are added in the order of the
-// CPU's plan, and the rounding in `clip` is set to match this order.
+// Returns the inputs of the exact form of a request, in which integers are added. The squares of a row are added in the
+// order of the CPU's plan, and the rounding in `clip` is set to match this order.
 inline clipping::DeviceExact make_device_exact_clip(const ClipRequest& r, clipping::DeviceClip& clip) {
     static_assert(clipping::kSquareTile == kTileColumns);
     const ClipPlan plan(r);

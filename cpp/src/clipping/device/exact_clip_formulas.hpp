@@ -75,7 +75,8 @@ TIGHTDP_HD inline unsigned long long exact_clip_term(const DeviceClip& clip, dou
 
 // The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds
 // rounded normals with a standard deviation of `sigma` grid steps. The results are written as int64, or multiplied by
-// `grid` and written as floats. `grid` is the grid's step, which is divided by a divisor for a mean.
+// `grid` and written as floats. `grid` is the grid's step or, if the release is a mean, this step divided by the mean's
+// divisor.
 struct ExactFinish {
     const unsigned long long* sums;
     double grid, sigma;

@@ -9,7 +9,7 @@ namespace tightdp::contour {
 namespace {
 
 // M(c), the moment generating function of the privacy loss, is computed with a relative error of about e^-kLogInverse.
-// This error is small enough to tell apart the masses N(sigma) of two noise multipliers that differ by a thousandth.
+// This error is small enough to tell apart the values N(sigma) of two noise multipliers that differ by a thousandth.
 constexpr double kLogInverse = 32;
 
 }  // namespace

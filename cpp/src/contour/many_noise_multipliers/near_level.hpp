@@ -3,9 +3,9 @@
 //
 // M at a complex v is compared with M at v_0, by the statement of section 11.1:
 //     M(z; v) = G (M(z; v_0) + M(c; v_0) y)   with |y| <= D.
-// G is a known factor, and D bounds how far M moves apart from this factor. Both follow from N, the mass of
-// log_mass.hpp as a function of v, at v_0 (1 - r) and v_0 (1 + r). Here r is the radius. Xi measures how much N bends
-// between these two, and tau measures how fast ln N falls.
+// Here z = c + is is the argument of M, and y is a complex number. The bounds on |y| and on |ln G| are computed from N,
+// the normalisation of log_mass.hpp as a function of v. N is taken at v_0 (1 - r), v_0 and v_0 (1 + r), where r is the
+// radius. Xi measures how much N bends between these points, and tau measures how fast ln N falls.
 #pragma once
 
 #include <algorithm>
@@ -50,8 +50,8 @@ struct NearLevel {
 
     NearLevel(const Pair& pair, double c, double r) : v(pair.sigma * pair.sigma), radius(r) {
         if (!(r > 0 && r < 0.95)) return;
-        // The noise multipliers are rounded down. This makes the mass N(sigma) (log_mass.hpp) larger, because it falls
-        // with sigma. So Xi is an upper bound.
+        // The noise multipliers are rounded down. This makes the normalisation N(sigma) larger, because N falls as
+        // sigma grows. So Xi is an upper bound.
         const LogMass here = log_mass(pair, c);
         const auto at = [&](double part) {
             return log_mass({pair.sigma * std::sqrt(part) * (1 - 1e-15), pair.q, pair.direction}, c);

@@ -82,10 +82,10 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
     return least * (1 + 1e-9);
 }
 
-// Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). quadrature_left_end()
-// and quadrature_right_end() choose this range. In this function and in quadrature_right_end(), z is not the argument
-// of M, but a margin. This margin is the distance of the ends of the range from the bulk of the tilted density, in
-// standard deviations (contour.md, section 4.3).
+// Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). In this function and in
+// quadrature_right_end(), z is not the argument of M, but a margin. This margin is the distance of the ends of the
+// range from the bulk of the tilted density, in standard deviations (contour.md, section 4.3). The range begins at
+// quadrature_left_end() - z, and ends at quadrature_right_end(), which includes the margin.
 TIGHTDP_HD inline double quadrature_range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.is_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);

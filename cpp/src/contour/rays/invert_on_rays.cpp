@@ -1,6 +1,7 @@
 // Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers
-// zeta = e^{w + i ray_angle} for real w, and z = c + zeta is the argument of the moment generating function. The value
-// at a point needs one sum D_j(zeta) for each distribution j, over the nodes of a path (turned_path.hpp).
+// zeta = e^{w + i ray_angle} for real w. The argument of the moment generating function is z = c + zeta, where c is the
+// start of the ray (ray_plan.hpp). The value at a point needs one sum D_j(zeta) for each distribution j, over the nodes
+// of a path (turned_path.hpp).
 #include "invert_on_rays.hpp"
 
 #include <algorithm>
