@@ -19,12 +19,7 @@ from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..closed_form.privacy_curve import mirror_delta
 from ..engine_interface import DEFAULT, REVERSED, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import curves as participations
-from .curves import (
-    Curve,
-    list_likely_participations,
-    take_largest_participations,
-    take_median_participations,
-)
+from .curves import Curve, list_likely_participations, take_largest_participations, take_median_participations
 
 MOST_SIGMA = 0.1
 """Largest noise multiplier. Other engines serve larger noise multipliers better."""
