@@ -13,8 +13,25 @@
 #include "tightdp/accounting/composition.hpp"
 #include "tightdp/accounting/sampled_gaussians.hpp"
 
+namespace {
+
+constexpr std::size_t kMostMessage = 256;
+
+// Copies the message `what`, shortened if necessary.
+void copy_c_message(char (&to)[kMostMessage], const char* what) noexcept {
+    std::size_t n = 0;
+    for (; what[n] && n + 1 < sizeof to; ++n) to[n] = what[n];
+    to[n] = '\0';
+}
+
+}  // namespace
+
+// A composition, and the first call that failed to change it. A bound without what that call should have added would be
+// too low, so the failure answers every later call.
 struct tightdp_composition {
     tightdp::Composition run;
+    int failure = TIGHTDP_OK;
+    char message[kMostMessage] = "";
 };
 
 namespace {
@@ -26,15 +43,19 @@ constexpr tightdp_interval kAnyEpsilon{0, HUGE_VAL}, kAnyDelta{0, 1};
 
 // The message of this thread's last error. The buffer has a fixed size, so that reporting a lack of memory needs no
 // memory.
-thread_local char last_error[256] = "";
+thread_local char last_error[kMostMessage] = "";
 
 // Stores the message `what`, shortened if necessary, and returns `code`.
 int store_c_error(int code, const char* what) noexcept {
-    std::size_t n = 0;
-    for (; what[n] && n + 1 < sizeof last_error; ++n) last_error[n] = what[n];
-    last_error[n] = '\0';
+    copy_c_message(last_error, what);
     return code;
 }
+
+// Exception of a call that needs a composition which an earlier call failed to change.
+struct EarlierFailure {
+    int code;
+    const char* message;
+};
 
 // Keeps floating-point exceptions from raising a signal or leaving a flag while an object of this class lives.
 class Untrapped {
@@ -57,6 +78,8 @@ int guard_c_call(Work work) noexcept {
         work();
         last_error[0] = '\0';  // removes a message that the caller's run_at may have left
         return TIGHTDP_OK;
+    } catch (const EarlierFailure& e) {
+        return store_c_error(e.code, e.message);
     } catch (const std::invalid_argument& e) {
         return store_c_error(TIGHTDP_INVALID_ARGUMENT, e.what());
     } catch (const std::length_error&) {
@@ -77,15 +100,31 @@ T& require_c_pointer(T* pointer, const char* message) {
     return *pointer;
 }
 
+// Returns the composition of `run`. Throws EarlierFailure if a call failed to change it.
 template <class T>
-T& require_c_run(T* run) {
-    return require_c_pointer(run, "run: expected a composition, got NULL");
+auto& require_c_run(T* run) {
+    require_c_pointer(run, "run: expected a composition, got NULL");
+    if (run->failure != TIGHTDP_OK) throw EarlierFailure{run->failure, run->message};
+    return run->run;
+}
+
+// Runs change(composition). The composition remembers the first failure.
+template <class Change>
+int change_c_composition(tightdp_composition* run, Change change) noexcept {
+    const int code = guard_c_call([&] { change(require_c_run(run)); });
+    if (code != TIGHTDP_OK && run && run->failure == TIGHTDP_OK) {
+        run->failure = code;
+        copy_c_message(run->message, last_error);
+    }
+    return code;
 }
 
 // Adds `count` steps of the mechanism that make() returns, each with this sampling probability.
 template <class Make>
 int add_c_mechanism(tightdp_composition* run, double sampling_probability, double count, Make make) noexcept {
-    return guard_c_call([&] { require_c_run(run).run.add(make().poisson_sampled(sampling_probability), count); });
+    return change_c_composition(run, [&](tightdp::Composition& changed) {
+        changed.add(make().poisson_sampled(sampling_probability), count);
+    });
 }
 
 // Sets `out` to `unknown`, and then to the result of question() unless this call throws.
@@ -138,10 +177,10 @@ void tightdp_composition_free(tightdp_composition* run) {
 }
 
 int tightdp_composition_set_neighbors(tightdp_composition* run, int neighbors) {
-    return guard_c_call([=] {
-        if (!require_c_run(run).run.empty())
+    return change_c_composition(run, [=](tightdp::Composition& changed) {
+        if (!changed.empty())
             throw std::invalid_argument("run: expected a composition to which nothing was added yet");
-        run->run = tightdp::Composition(read_c_neighbors(neighbors));
+        changed = tightdp::Composition(read_c_neighbors(neighbors));
     });
 }
 
@@ -191,11 +230,11 @@ int tightdp_add_mixture_of_gaussians(tightdp_composition* run, double noise_mult
 
 int tightdp_composition_epsilon(const tightdp_composition* run, double delta, tightdp_interval* epsilon) {
     return answer_c_question(epsilon, kAnyEpsilon,
-                             [=] { return make_c_interval(require_c_run(run).run.epsilon(delta)); });
+                             [=] { return make_c_interval(require_c_run(run).epsilon(delta)); });
 }
 
 int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta) {
-    return answer_c_question(delta, kAnyDelta, [=] { return make_c_interval(require_c_run(run).run.delta(epsilon)); });
+    return answer_c_question(delta, kAnyDelta, [=] { return make_c_interval(require_c_run(run).delta(epsilon)); });
 }
 
 int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, double delta, double low, double high,
@@ -204,7 +243,8 @@ int tightdp_calibrate(tightdp_run_at run_at, void* context, double epsilon, doub
         if (!run_at) throw std::invalid_argument("run_at: expected a function, got NULL");
         const auto run = [=](double at) {
             tightdp_composition built;
-            if (run_at(at, &built, context) != TIGHTDP_OK) throw std::invalid_argument("the parameter does not serve");
+            if (run_at(at, &built, context) != TIGHTDP_OK || built.failure != TIGHTDP_OK)
+                throw std::invalid_argument("the parameter does not serve");
             return built.run;
         };
         return tightdp::calibrate(run, epsilon, delta, low, high);

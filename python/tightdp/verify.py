@@ -2240,8 +2240,28 @@ def sample_verified_pair(pair: Pair, q: Fraction) -> Pair:
     return pair if q == 1 else pair.sample_verified_pair(q) if isinstance(pair, Atoms) else Sampled(pair, q)
 
 
-Field = Callable[[Any], Any]
-"""Function that reads one entry of a mechanism. It raises ValueError or TypeError if the entry is out of its range."""
+class Field(NamedTuple):
+    """An entry of a certificate: the function that reads its value, and the accepted values in words.
+
+    The function raises ValueError for a value that is not accepted.
+    """
+
+    read: Callable[[Any], Any]
+    accepted: str
+
+    def read_entry(self, place: str, value: Any) -> Any:
+        """Returns the value of the entry at ``place``. Raises Unverified, which names the place, for other values."""
+        try:
+            return self.read(value)
+        except Unverified:
+            raise
+        except ValueError:
+            raise _build_certificate_refusal(place, self.accepted, value) from None
+
+
+def _build_certificate_refusal(place: str, accepted: str, value: Any) -> Unverified:
+    shown = json.dumps(value)
+    return Unverified(f"{place} must be {accepted}, got {shown if len(shown) <= 60 else shown[:57] + '...'}")
 
 
 def build_certificate_number_reader(low: float, high: float = math.inf, open_below: bool = False) -> Field:
@@ -2253,7 +2273,8 @@ def build_certificate_number_reader(low: float, high: float = math.inf, open_bel
             raise ValueError
         return number
 
-    return read_field
+    ends = f"{'(' if open_below else '['}{low:g}, {'inf)' if high == math.inf else f'{high:g}]'}"
+    return Field(read_field, "a finite number" if low == -math.inf else f"a finite number in {ends}")
 
 
 def build_certificate_count_reader(least: int) -> Field:
@@ -2264,7 +2285,7 @@ def build_certificate_count_reader(least: int) -> Field:
             raise ValueError
         return value
 
-    return read_field
+    return Field(read_field, f"an integer in [{least}, 2^53]")
 
 
 def read_certificate_flag(value: Any) -> bool:
@@ -2274,34 +2295,49 @@ def read_certificate_flag(value: Any) -> bool:
     return value
 
 
+def read_certificate_list(value: Any, most: int = 1000) -> list[Any]:
+    """Reads a list of one to ``most`` values."""
+    if type(value) is not list or not 0 < len(value) <= most:
+        raise ValueError
+    return value
+
+
 def read_certificate_numbers(value: Any) -> list[Fraction]:
     """Reads a list of at most 1000 numbers >= 0."""
-    if not 0 < len(value) <= 1000 or min(found := [read_certificate_number(each) for each in value]) < 0:
+    if min(found := [read_certificate_number(each) for each in read_certificate_list(value)]) < 0:
         raise ValueError
     return found
 
 
-def read_sampled_mechanism(value: Any) -> dict[str, Any]:
-    """Reads a mechanism that has an output without the record, so that a sample may leave the record out."""
-    found = read_certificate_mechanism(value)
-    if found["type"] in (
-        "RandomizedResponse",
-        "PoissonSampled",
-        "FixedSizeSampled",
-        "TreeAggregation",
-        "Group",
-        "TruncatedPoissonSampled",
-        "SampledWithReplacement",
-        "RandomAllocation",
-    ):
-        raise ValueError
-    return found
+UNSAMPLED = (
+    "RandomizedResponse",
+    "PoissonSampled",
+    "FixedSizeSampled",
+    "TreeAggregation",
+    "Group",
+    "TruncatedPoissonSampled",
+    "SampledWithReplacement",
+    "RandomAllocation",
+)
+"""Mechanisms that no sample contains: they have no output without the record, or are sampled already."""
+
+
+def build_sampled_mechanism_reader(*refused: str) -> Field:
+    """Returns the reader of a mechanism on a sample, which is none of the mechanisms ``refused``."""
+
+    def read_field(value: Any) -> dict[str, Any]:
+        found = read_certificate_mechanism(value)
+        if found["type"] in refused:
+            raise ValueError
+        return found
+
+    return Field(read_field, f"a mechanism, and none of {', '.join(refused)}")
 
 
 def read_certificate_losses(value: Any) -> list[Fraction]:
     """Reads a list of at most 1000 ascending numbers."""
-    found = [read_certificate_number(each) for each in value]
-    if not 0 < len(found) <= 1000 or any(b <= a for a, b in pairwise(found)):
+    found = [read_certificate_number(each) for each in read_certificate_list(value)]
+    if any(b <= a for a, b in pairwise(found)):
         raise ValueError
     return found
 
@@ -2310,12 +2346,10 @@ def read_certificate_optimistic_losses(value: Any) -> tuple[list[Fraction], list
     """Reads null, or losses with their probabilities and the probability of an infinite loss."""
     if value is None:
         return None
+    if type(value) is not list or len(value) != 3:
+        raise ValueError
     losses, masses, infinity = value
-    found = (
-        read_certificate_losses(losses),
-        read_certificate_numbers(masses),
-        build_certificate_number_reader(0.0, 1.0)(infinity),
-    )
+    found = read_certificate_losses(losses), read_certificate_numbers(masses), PROBABILITY.read(infinity)
     if len(found[0]) != len(found[1]) or abs(sum(found[1]) + found[2] - 1) > Fraction(1, 10**9):
         raise ValueError
     return found
@@ -2328,11 +2362,22 @@ def read_certificate_relation(value: Any) -> str:
     return str(value)
 
 
+def read_certificate_composition(place: str, value: Any) -> list[tuple[dict[str, Any], int]]:
+    """Reads a list of mechanisms, each in a list with its count. Raises Unverified, which names the place."""
+    if type(value) is not list:
+        raise _build_certificate_refusal(place, "a list of pairs [mechanism, count]", value)
+    found = []
+    for i, part in enumerate(value):
+        if type(part) is not list or len(part) != 2:
+            raise _build_certificate_refusal(f"{place}[{i}]", "a pair [mechanism, count]", part)
+        found.append((read_certificate_mechanism(part[0]), NATURAL.read_entry(f"the count of {place}[{i}]", part[1])))
+    return found
+
+
 def read_certificate_group(value: Any) -> dict[str, Any]:
     """Reads a mechanism or a composition."""
     if isinstance(value, dict) and value.get("type") == "Composition" and set(value) == {"type", "parts"}:
-        parts = [(read_certificate_mechanism(mechanism), NATURAL(count)) for mechanism, count in value["parts"]]
-        return {"type": "Composition", "parts": parts}
+        return {"type": "Composition", "parts": read_certificate_composition("parts", value["parts"])}
     return read_certificate_mechanism(value)
 
 
@@ -2345,8 +2390,20 @@ def read_certificate_gaussian(value: Any) -> dict[str, Any]:
 
 NUMBER, POSITIVE = build_certificate_number_reader(0.0), build_certificate_number_reader(0.0, open_below=True)
 PROBABILITY, SHARE = (build_certificate_number_reader(0.0, 1.0, open_below=each) for each in (False, True))
-NATURAL, NUMBERS, FLAG = build_certificate_count_reader(1), read_certificate_numbers, read_certificate_flag
-SAMPLED = read_sampled_mechanism
+NATURAL, FLAG = build_certificate_count_reader(1), Field(read_certificate_flag, "true or false")
+NUMBERS = Field(read_certificate_numbers, "a list of 1 to 1000 finite numbers >= 0")
+LOSSES = Field(read_certificate_losses, "a list of 1 to 1000 finite numbers that ascend")
+OPTIMISTIC = Field(
+    read_certificate_optimistic_losses,
+    "null or a list of ascending losses, of their probabilities, and of that of an infinite loss, which add up to 1",
+)
+RELATION = Field(read_certificate_relation, "add_or_remove, replace or any")
+COMPOSABLE = Field(read_certificate_group, "a mechanism or a composition")
+GAUSSIAN = Field(read_certificate_gaussian, "a Gaussian")
+SAMPLED = build_sampled_mechanism_reader(*UNSAMPLED)
+# A mixture says how often a record contributes when it is added. A record that takes the place of another one, or that
+# is in chosen steps alone, is not proved to contribute as often.
+SAMPLED_WHOLE = build_sampled_mechanism_reader(*UNSAMPLED, "MixtureOfGaussians")
 NOTHING = TableRow([], [[]])
 PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRow], str]] = {
     "Gaussian": (
@@ -2402,24 +2459,25 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
         "replace.md sections 1 and 3, grid.md section 6.2",
     ),
     "Group": (
-        {"mechanism": read_certificate_group, "size": NATURAL}, _build_verified_group_row,
+        {"mechanism": COMPOSABLE, "size": NATURAL}, _build_verified_group_row,
         "derived.md section 2, mixtures.md section 2",
     ),
     "FixedSizeSampled": (
-        {"mechanism": SAMPLED, "sample_size": NATURAL, "dataset_size": NATURAL}, _build_verified_fixed_size_sample_row,
+        {"mechanism": SAMPLED_WHOLE, "sample_size": NATURAL, "dataset_size": NATURAL},
+        _build_verified_fixed_size_sample_row,
         "Zhu, Dong and Wang (2022), grid.md section 6.2",
     ),
     "TruncatedPoissonSampled": (
-        {"mechanism": SAMPLED, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
+        {"mechanism": SAMPLED_WHOLE, "sampling_probability": SHARE, "batch_size": NATURAL, "dataset_size": NATURAL},
         _build_verified_truncated_sample_row, "mixtures.md section 5",
     ),
     "SampledWithReplacement": (
-        {"mechanism": read_certificate_gaussian, "sample_size": NATURAL, "dataset_size": NATURAL},
+        {"mechanism": GAUSSIAN, "sample_size": NATURAL, "dataset_size": NATURAL},
         _build_verified_draws_row,
         "mixtures.md section 6",
     ),
     "RandomAllocation": (
-        {"mechanism": SAMPLED, "steps": NATURAL, "selected": NATURAL}, _build_verified_allocation_row,
+        {"mechanism": SAMPLED_WHOLE, "steps": NATURAL, "selected": NATURAL}, _build_verified_allocation_row,
         "allocation.md section 1",
     ),
     "ZCDP": (
@@ -2431,9 +2489,8 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
         "Canonne, Kamath and Steinke (2020), theorem 4; discrete.md section 1",
     ),
     "PrivacyLoss": (
-        {"losses": read_certificate_losses, "probabilities": NUMBERS, "infinity": PROBABILITY,
-         "minus_infinity": PROBABILITY, "relation": read_certificate_relation, "mirrored": FLAG, "loss_error": NUMBER,
-         "optimistic": read_certificate_optimistic_losses},
+        {"losses": LOSSES, "probabilities": NUMBERS, "infinity": PROBABILITY, "minus_infinity": PROBABILITY,
+         "relation": RELATION, "mirrored": FLAG, "loss_error": NUMBER, "optimistic": OPTIMISTIC},
         _build_verified_given_row, "conversions.md section 10, replace.md section 7",
     ),
     "TreeAggregation": (
@@ -2474,21 +2531,28 @@ class Claim(NamedTuple):
 
 
 def read_certificate_number(value: Any) -> Fraction:
-    """Returns the double that is nearest to a number of JSON."""
-    if type(value) not in (int, float) or not abs(value) < 2**1024:
+    """Returns the double that is nearest to a number of JSON. Raises ValueError for a number beyond all doubles."""
+    if type(value) not in (int, float):
         raise ValueError
-    return Fraction(float(value))
+    try:
+        return Fraction(float(value))
+    except OverflowError:  # an integer beyond all doubles, or an infinity
+        raise ValueError from None
 
 
 def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
     """Returns a mechanism with exact numbers. Raises Unverified unless ``PAIRS`` has the mechanism with its entries."""
     kind = plain.get("type") if isinstance(plain, dict) else None
+    if not isinstance(kind, str):
+        raise _build_certificate_refusal(
+            "a mechanism", 'an object with the entry "type", the name of a mechanism', plain
+        )
     if kind not in PAIRS:
-        raise Unverified(f"the table has no mechanism {str(kind)[:60]!r}")
+        raise Unverified(f"the table has no mechanism {kind[:60]!r}")
     fields, found = PAIRS[kind][0], {"type": kind}
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
-    found.update({name: read_certificate_entry(kind, name, plain[name]) for name in fields})
+    found.update({name: field.read_entry(f"{name} of {kind}", plain[name]) for name, field in fields.items()})
     if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
     if kind == "Group" and not count_largest_group_of_certificate(found):
@@ -2508,49 +2572,53 @@ def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
     return found
 
 
-def read_certificate_entry(kind: str, name: str, value: Any) -> Any:
-    """Returns one entry of a mechanism. Raises Unverified if it is out of its range."""
-    try:
-        return PAIRS[kind][0][name](value)
-    except Unverified:
-        raise
-    except (ValueError, TypeError):
-        raise Unverified(f"{name} of {kind} is out of its range") from None
+ENTRIES = "format", "version", "composition", "neighbors", "epsilon", "delta"
 
 
-def read_certificate(text: str) -> Claim:
-    """Returns the statement of a certificate. Raises Unverified for any other text."""
+def parse_certificate(text: str) -> dict[str, Any]:
+    """Returns the entries of a certificate. Raises Unverified for text that is not JSON, or has other entries."""
 
     def read_object(entries: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(entries)) < len(entries):
-            raise ValueError("a name stands twice in one object")
+            raise Unverified("it is no certificate: a name stands twice in one object")
         return dict(entries)
+
+    def read_integer(digits: str) -> int:
+        if len(digits) > 400:
+            raise Unverified("it is no certificate: an integer has more than 400 digits")
+        return int(digits)
 
     if len(text) > MOST_BYTES:
         raise Unverified(f"a certificate has at most {MOST_BYTES} characters")
     try:
-        plain = json.loads(text, object_pairs_hook=read_object)
-        if set(plain) != {"format", "version", "composition", "neighbors", "epsilon", "delta"}:
-            raise ValueError("the entries are not those of the format")
-        if plain["format"] != FORMAT or plain["version"] is not VERSION or plain["neighbors"] not in RELATIONS:
-            raise ValueError("format, version or neighbors is unknown")
-        asked, given = ("epsilon", "delta") if isinstance(plain["epsilon"], list) else ("delta", "epsilon")
-        at, (low, high) = read_certificate_number(plain[given]), plain[asked]
-        lower, upper = (None if end == "inf" else read_certificate_number(end) for end in (low, high))
-        composition = [
-            (read_certificate_mechanism(mechanism), NATURAL(count)) for mechanism, count in plain["composition"]
-        ]
-    except Unverified:
-        raise
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        reason = str(error) or "a number, a count or a parameter is not in the range that the format gives"
-        raise Unverified(f"it is no certificate: {reason}") from None
-    if (
-        (asked == "epsilon" and not 0 <= at < 1)
-        or (lower or 0) < 0
-        or (upper is not None and (lower is None or upper < lower))
-    ):
-        raise Unverified("delta is in [0, 1), and ends ascend from 0 on")
+        plain = json.loads(text, object_pairs_hook=read_object, parse_int=read_integer)
+    except json.JSONDecodeError as error:
+        raise Unverified(f"it is no certificate: line {error.lineno}, column {error.colno} is not JSON") from None
+    except RecursionError:
+        raise Unverified("it is no certificate: its values are nested too deeply") from None
+    if not isinstance(plain, dict) or set(plain) != set(ENTRIES):
+        raise Unverified(f"it is no certificate: it must be an object with the entries {', '.join(ENTRIES)}")
+    return plain
+
+
+def read_certificate(text: str) -> Claim:
+    """Returns the statement of a certificate. Raises Unverified for any other text."""
+    plain = parse_certificate(text)
+    for entry, value in (("format", FORMAT), ("version", VERSION)):
+        if type(plain[entry]) is not type(value) or plain[entry] != value:
+            raise _build_certificate_refusal(entry, json.dumps(value), plain[entry])
+    if plain["neighbors"] not in RELATIONS:
+        raise _build_certificate_refusal("neighbors", f"one of {', '.join(RELATIONS)}", plain["neighbors"])
+    asked, given = ("epsilon", "delta") if isinstance(plain["epsilon"], list) else ("delta", "epsilon")
+    at = build_certificate_number_reader(-math.inf).read_entry(given, plain[given])
+    if asked == "epsilon" and not 0 <= at < 1:
+        raise _build_certificate_refusal("delta", "a number in [0, 1)", plain["delta"])
+    if type(plain[asked]) is not list or len(plain[asked]) != 2:
+        raise Unverified("epsilon or delta must be a list of two numbers, the lower and the upper end")
+    lower, upper = (None if end == "inf" else NUMBER.read_entry(f"an end of {asked}", end) for end in plain[asked])
+    if upper is not None and (lower is None or upper < lower):
+        raise Unverified(f"the ends of {asked} must ascend")
+    composition = read_certificate_composition("composition", plain["composition"])
     return Claim(composition, plain["neighbors"], asked, at, lower, upper)
 
 
@@ -2722,8 +2790,10 @@ def verify_certificate(text: str, nearby: bool = True, points: int = 2**20, pati
         return good, "\n".join([*lines, "verified" if good else "not verified as stated"])
     except Unverified as error:
         return False, f"not verified: {error}"
-    except (ArithmeticError, ValueError, RecursionError) as error:  # from doubles that guide the proof
-        return False, f"not verified: a number is out of reach ({error})"
+    except RecursionError:
+        return False, "not verified: mechanisms are nested too deeply"
+    except (ArithmeticError, ValueError):  # from doubles that guide the proof
+        return False, "not verified: a number is too large or too small for the doubles that guide the proof"
     finally:
         WORK.reset_certificate_work(math.inf)
         TABLES.clear()
@@ -2771,8 +2841,16 @@ def main() -> int:
     if len(sys.argv) != 2 + patient:
         print("usage: python verify.py FILE [--patient]", file=sys.stderr)
         return 2
-    with open(sys.argv[1], encoding="utf-8") as file:
-        good, words = verify_certificate(file.read(MOST_BYTES + 1), patient=patient)
+    try:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            text = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        print(f"{sys.argv[1]}: {error.strerror}", file=sys.stderr)
+        return 2
+    except UnicodeDecodeError:
+        print(f"{sys.argv[1]}: must be text in UTF-8", file=sys.stderr)
+        return 2
+    good, words = verify_certificate(text, patient=patient)
     print(words)
     return 0 if good else 2
 

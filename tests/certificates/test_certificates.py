@@ -752,4 +752,33 @@ def test_a_single_output_with_thousands_of_losses_is_verified():
 def test_a_text_that_is_no_certificate_says_why(count):
     plain = json.loads((dp.Gaussian(2.0) * 10).certificate(delta=1e-5).to_json())
     plain["composition"][0][1] = count
-    assert "is not in the range that the format gives" in verify.explain(json.dumps(plain))
+    said = f"the count of composition[0] must be an integer in [1, 2^53], got {json.dumps(count)}"
+    assert said in verify.explain(json.dumps(plain))
+
+
+@pytest.mark.parametrize("composition", [{}, "", None, 0, False])
+def test_an_empty_composition_is_an_empty_list_and_nothing_else(composition):
+    plain = json.loads(dp.Composition().certificate(delta=1e-5).to_json())
+    assert verify.check(json.dumps(plain))
+    said = verify.explain(json.dumps({**plain, "composition": composition}))
+    assert f"composition must be a list of pairs [mechanism, count], got {json.dumps(composition)}" in said
+
+
+MIXTURE = {"type": "MixtureOfGaussians", "noise_multiplier": 2.0, "sensitivities": [0.0, 1.0],
+           "probabilities": [0.5, 0.5]}  # fmt: skip
+SAMPLES_OF_ONE_RECORD = (
+    {"type": "FixedSizeSampled", "sample_size": 1, "dataset_size": 4},
+    {"type": "RandomAllocation", "steps": 4, "selected": 1},
+    {"type": "TruncatedPoissonSampled", "sampling_probability": 0.5, "batch_size": 2, "dataset_size": 4},
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES_OF_ONE_RECORD, ids=lambda sample: sample["type"])
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace", "replace_special"])
+def test_a_mixture_that_the_library_does_not_sample_is_not_verified(sample, neighbors):
+    text = write_delta({**sample, "mechanism": MIXTURE}, 0.0, 1.0 - 1e-9, neighbors=neighbors)
+    with pytest.raises(ValueError, match="must not be a mixture"):
+        dp.Certificate.from_json(text)
+    assert f"mechanism of {sample['type']} must be a mechanism, and none of" in verify.explain(text)
+    assert verify.check(write_delta({"type": "PoissonSampled", "sampling_probability": 0.5, "mechanism": MIXTURE},
+                                    0.0, 1.0 - 1e-9))  # fmt: skip

@@ -301,15 +301,18 @@ def test_a_record_that_contributes_nothing_is_like_no_record(library, compositio
 
 
 def test_the_relation_is_chosen_first(library, composition):
-    for relation in (-1, 3):
-        assert library.tightdp_composition_set_neighbors(composition, relation) == INVALID
-        assert library.tightdp_last_error().startswith(b"neighbors:")
     assert library.tightdp_composition_set_neighbors(None, REPLACE) == INVALID
     assert library.tightdp_last_error().startswith(b"run:")
     assert library.tightdp_add_laplace(composition, c(10.0), c(1.0), c(1.0)) == OK
     assert library.tightdp_composition_set_neighbors(composition, REPLACE) == INVALID
     assert library.tightdp_last_error().startswith(b"run:")
-    assert question(library, "delta", composition, 0.05)[1].upper <= dp.Laplace(10.0).delta(0.05).upper * (1 + 1e-9)
+    assert question(library, "delta", composition, 0.05)[0] == INVALID
+
+
+@pytest.mark.parametrize("relation", [-1, 3])
+def test_an_unknown_relation_is_named(library, composition, relation):
+    assert library.tightdp_composition_set_neighbors(composition, relation) == INVALID
+    assert library.tightdp_last_error().startswith(b"neighbors:")
 
 
 def test_noise_is_calibrated_for_a_replaced_record(library):
@@ -388,13 +391,34 @@ BAD = [  # function, arguments, the argument that the message names
 
 
 @pytest.mark.parametrize(("name", "arguments", "named"), BAD)
-def test_a_bad_argument_is_named_and_changes_nothing(library, composition, name, arguments, named):
+def test_a_bad_argument_is_named_and_remembered(library, composition, name, arguments, named):
     given = [ctypes.c_size_t(a) if isinstance(a, int) else c(a) for a in arguments]
     function = getattr(library, f"tightdp_add_{name}")
+    assert add(library, composition, "laplace", 1.0, 1) == OK
+    assert question(library, "epsilon", composition, 2.0)[0] == INVALID  # a bad question changes nothing
+    assert question(library, "epsilon", composition, 1e-5)[0] == OK
     assert function(composition, *given) == INVALID and library.tightdp_last_error().startswith(named + b":")
+    message = library.tightdp_last_error()
     assert function(None, *given) == INVALID and library.tightdp_last_error().startswith(b"run:")
-    code, out = question(library, "epsilon", composition, 1e-5)
-    assert (code, out.lower, out.upper) == (OK, 0, 0)
+    assert add(library, composition, "laplace", 1.0, 1) == INVALID and library.tightdp_last_error() == message
+    for curve, at, most in (("epsilon", 1e-5, math.inf), ("delta", 1.0, 1)):
+        code, out = question(library, curve, composition, at)
+        assert (code, out.lower, out.upper, library.tightdp_last_error()) == (INVALID, 0, most, message)
+
+
+def test_a_relation_that_was_refused_is_remembered(library, composition):
+    assert library.tightdp_composition_set_neighbors(composition, 7) == INVALID
+    assert add(library, composition, "laplace", 1.0, 1) == INVALID
+    assert question(library, "epsilon", composition, 1e-5)[0] == INVALID
+    assert library.tightdp_last_error().startswith(b"neighbors:")
+
+
+def test_a_callback_that_ignores_a_failure_meets_no_target(library):
+    def run_at(noise, run, _):
+        library.tightdp_add_laplace(ctypes.c_void_p(run), c(0.0), c(1.0), c(1.0))
+        return OK
+
+    assert calibrated(library, run_at, 1.0, 1e-6, 1e-3, 1e3) == (INVALID, math.inf)
 
 
 RunAt = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p)

@@ -15,8 +15,12 @@
  *
  * Functions may be called from any thread, but a composition must not be changed while another thread uses it. No
  * function throws, prints or exits. A function that returns an int returns TIGHTDP_OK or an error code from the list
- * below. After an error, tightdp_last_error() names the argument and the expected range. The composition is then
- * unchanged, and the returned interval is [0, infinity] for epsilon and [0, 1] for delta, which always holds.
+ * below. After an error, tightdp_last_error() names the argument and the expected range. The returned interval is then
+ * [0, infinity] for epsilon and [0, 1] for delta, which always holds.
+ *
+ * A composition remembers the first call that failed to change it, because a bound without what that call should have
+ * added would be too low. All later calls for this composition return the code and the message of this failure, and do
+ * nothing else. A question that fails changes no composition, and is not remembered.
  *
  * One bound usually takes milliseconds, and at most about five seconds of one core. A bound that reaches this limit may
  * be wide. A calibration computes about twenty bounds, and takes at most about half a minute. Floating-point exceptions
@@ -116,8 +120,8 @@ TIGHTDP_API int tightdp_composition_epsilon(const tightdp_composition* run, doub
 TIGHTDP_API int tightdp_composition_delta(const tightdp_composition* run, double epsilon, tightdp_interval* delta);
 
 /* A callback of tightdp_calibrate(). It gets a parameter and an empty composition, to which it adds the releases that
- * are made with this parameter. If it returns any code but TIGHTDP_OK, the parameter does not meet the target. The
- * composition exists until the callback returns. */
+ * are made with this parameter. If it returns any code but TIGHTDP_OK, or a call failed to change the composition, the
+ * parameter does not meet the target. The composition exists until the callback returns. */
 typedef int (*tightdp_run_at)(double parameter, tightdp_composition* run, void* context);
 
 /* Finds the least parameter in [low, high] for which the upper end of epsilon at delta is at most the target `epsilon`.

@@ -144,9 +144,7 @@ class PrivateTrainer(Trainer):
             each for each in (*self.callback_handler.callbacks, self.control) if isinstance(each, ExportableState)
         ]
         self.state = TrainerState(
-            global_step=run.steps_,
-            train_batch_size=self.args.per_device_train_batch_size,
-            stateful_callbacks=stateful,
+            global_step=run.steps_, train_batch_size=self.args.per_device_train_batch_size, stateful_callbacks=stateful
         )
         self.state.compute_steps(self.args, run.plan.steps)
         self.state.init_training_references(self, run.plan.steps, math.ceil(self.args.num_train_epochs), None)

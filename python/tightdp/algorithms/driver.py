@@ -145,13 +145,7 @@ def fit(
     if public_size is None:
         unknown = Public(0, model.size, regularization, linear)
         public, plan, gate, charged, count = release_record_count_for_algorithm(
-            algorithm,
-            unknown,
-            target,
-            Oracle(model, records, unknown, sampler),
-            source,
-            callback,
-            payment.spend_charge,
+            algorithm, unknown, target, Oracle(model, records, unknown, sampler), source, callback, payment.spend_charge
         )
         before: tuple[Mechanism, ...] = (count,)
     else:

@@ -12,14 +12,7 @@ from .._support.rounded_division import divide_rounding_down
 from ..composition import Composable, Composition, Mechanism, Parts
 from ..options import EVERY, Neighbors
 from .checked_fields import set_mechanism_fields
-from .noise_mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    MixtureOfGaussians,
-    TreeAggregation,
-)
+from .noise_mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MixtureOfGaussians, TreeAggregation
 from .samplers import PoissonSampled
 from .stated_guarantees import ZCDP
 

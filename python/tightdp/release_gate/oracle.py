@@ -307,13 +307,7 @@ def _compute_query_gradients(model: Model, w: Vector, records: Records) -> Model
 
 
 def _sum_query_gradients(
-    model: Model,
-    w: Vector,
-    max_norm: float,
-    center: Vector | None,
-    scale: Vector | None,
-    grid: float,
-    records: Records,
+    model: Model, w: Vector, max_norm: float, center: Vector | None, scale: Vector | None, grid: float, records: Records
 ) -> Integers:
     """Sums the clipped gradients of some records, as integers in units of ``grid``."""
     return _compute_query_gradients(model, w, records).sum_clipped_model_gradients(max_norm, center, scale, grid=grid)

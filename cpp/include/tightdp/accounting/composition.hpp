@@ -93,7 +93,7 @@ class Composition {
     };
 
     // Adds `count` runs of a mechanism, where count is an integer in [1, 2^53). If add() throws, the composition is
-    // unchanged.
+    // unchanged. A caller that catches the exception and goes on gets bounds without this mechanism.
     Composition& add(const Mechanism& mechanism, double count = 1);
 
     // Bounds the least epsilon >= 0 for which the composition is (epsilon, delta)-private, where 0 < delta < 1.

@@ -45,7 +45,7 @@ from . import (
     renyi,
     selections_and_groups,
 )
-from .engine_interface import Engine, Request
+from .engine_interface import REVERSED, Engine, Request
 
 ENGINES: dict[str, Engine] = {
     module.ENGINE.name: module.ENGINE for module in (closed_form, contour, random_allocation, grid, renyi, prv)
@@ -267,7 +267,7 @@ def _build_run_for_auto_engine(run: Parts, direction: Direction, request: Reques
     """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
     parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
-    back = direction if all(part.symmetric for part, _ in parts) else _BACK[direction]
+    back = direction if all(part.symmetric for part, _ in parts) else REVERSED[direction]
     units = _SEARCHED if _get_single_derived_for_engines(parts) is None else _NESTED
 
     def ask_engines_for_deltas(direction: Direction, request: Request) -> Ask:
@@ -315,7 +315,6 @@ def bound_delta_without_engines(epsilon: float) -> Bound:
     return Bound(0.0 if epsilon >= 0 else max((-expm1(epsilon)).lo, 0.0), 1.0, "trivial", {})
 
 
-_BACK: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
 _ROUGH = 1e-4
 """Relative width of an inner run's deltas. With a smaller width, bounds that follow from these deltas would hardly
 change."""

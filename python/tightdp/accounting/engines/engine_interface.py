@@ -28,11 +28,18 @@ class Request:
 
 
 DEFAULT = Request()
+REVERSED: dict[Direction, Direction] = {"add": "remove", "remove": "add"}
+"""The direction of the reversed pair, for each direction."""
 
 
 def measure_width_of_engine_bound(lower: float, upper: float) -> float:
     """Returns the width of an interval for an error budget: 0 if both ends are infinite, or if they cross."""
     return upper - lower if lower < upper else 0.0
+
+
+def build_bound_with_one_term(lower: float, upper: float, engine: str, term: str) -> Bound:
+    """Returns a bound of the named engine. Its error budget has one term, the width of the bound."""
+    return Bound(lower, upper, engine, {term: measure_width_of_engine_bound(lower, upper)})
 
 
 class Engine(Protocol):

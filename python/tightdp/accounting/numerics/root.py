@@ -34,12 +34,7 @@ def bracket_monotone_crossing(
 
 
 def find_monotone_boundary(
-    gap: Callable[[float], float],
-    start: float,
-    slope: float,
-    low: float,
-    high: float,
-    tolerance: float,
+    gap: Callable[[float], float], start: float, slope: float, low: float, high: float, tolerance: float
 ) -> float | None:
     """Returns a point x in [low, high] where ``gap(x)`` <= 0, close to the boundary of the set of all such points.
 

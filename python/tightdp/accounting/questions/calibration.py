@@ -274,11 +274,7 @@ def _calibrate_integer(gap: Callable[[float], float], falling: bool, low: int, h
 
 @accept_options_as_arguments
 def noise_multiplier(
-    epsilon: float,
-    delta: float,
-    sampling_probability: float = 1.0,
-    steps: int = 1,
-    **options: Unpack[Options],
+    epsilon: float, delta: float, sampling_probability: float = 1.0, steps: int = 1, **options: Unpack[Options]
 ) -> float:
     """Returns the smallest noise multiplier that makes DP-SGD (``epsilon``, ``delta``)-DP by its upper bound.
 

@@ -278,9 +278,7 @@ class RdpAccountant(TightDPAccountant):
     """
 
     def __init__(
-        self,
-        orders: Sequence[float] | None = None,
-        neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        self, orders: Sequence[float] | None = None, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE
     ) -> None:
         super().__init__(neighboring_relation, orders=orders, noise_relative_to="sensitivity")
 

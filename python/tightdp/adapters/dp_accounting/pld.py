@@ -53,9 +53,6 @@ __all__ = [
 ]
 
 Arguments = ParamSpec("Arguments")
-_DEFAULT_TRUNCATION_BOUND = -50.0
-"""Default of ``log_mass_truncation_bound`` in dp_accounting. This argument has no effect, because nothing is truncated
-here."""
 
 
 class CertifiedDistribution(PrivacyLossDistribution):
@@ -138,11 +135,6 @@ class CertifiedDistribution(PrivacyLossDistribution):
         return bool(self.composition.symmetric)
 
 
-def _make_certified_pld(run: Composition | m.Mechanism | None, interval: float) -> CertifiedDistribution:
-    """Returns the distribution of a composition or a mechanism. None stands for a mechanism that reveals nothing."""
-    return CertifiedDistribution(Composition() if run is None else run * 1, interval)
-
-
 def _translate_pld_mechanism(mechanism: m.Mechanism, relation: Any) -> Composition:
     """Returns a composition whose dominating pair for adding or removing a record is that of ``mechanism`` under
     ``relation``, which may be REPLACE_ONE."""
@@ -173,13 +165,6 @@ def _divide_pld_noise(name: str, noise: Any, sensitivity: Any) -> float:
     return divide_rounding_down(_check.positive(name, noise), _check.positive("sensitivity", sensitivity))
 
 
-def identity(value_discretization_interval: float = INTERVAL, pessimistic_estimate: bool = True) -> Any:
-    """Returns the distribution of a mechanism that reveals nothing."""
-    if not pessimistic_estimate:
-        return theirs.identity(value_discretization_interval, pessimistic_estimate)
-    return CertifiedDistribution(Composition(), value_discretization_interval)
-
-
 def _leave_lower_estimates_to_dp_accounting(
     estimate: Callable[Arguments, Any],
 ) -> Callable[[Callable[[Any], Composition | m.Mechanism | None]], Callable[Arguments, Any]]:
@@ -199,14 +184,21 @@ def _leave_lower_estimates_to_dp_accounting(
             bound = signature.bind(*args, **options)
             bound.apply_defaults()
             given = SimpleNamespace(**bound.arguments)
-            if not given.pessimistic_estimate or getattr(given, "truncation_bound", None) is not None:
+            truncated = getattr(given, "truncation_bound", None) is not None
+            if truncated or not getattr(given, "pessimistic_estimate", True):
                 return estimate(*args, **options)
-            return _make_certified_pld(build(given), given.value_discretization_interval)
+            run = build(given)
+            return CertifiedDistribution(Composition() if run is None else run * 1, given.value_discretization_interval)
 
         build_distribution.__signature__ = signature  # type: ignore[attr-defined]
         return build_distribution
 
     return wrap_pld_builder
+
+
+@_leave_lower_estimates_to_dp_accounting(theirs.identity)
+def identity(given: Any) -> None:
+    """Returns the distribution of a mechanism that reveals nothing."""
 
 
 @_leave_lower_estimates_to_dp_accounting(theirs.from_gaussian_mechanism)
@@ -269,30 +261,20 @@ def from_randomized_response(given: Any) -> m.Mechanism | None:
     )
 
 
-def from_truncated_subsampled_gaussian_mechanism(
-    dataset_size: int,
-    sampling_probability: float,
-    truncated_batch_size: int,
-    noise_multiplier: float,
-    value_discretization_interval: float = INTERVAL,
-    log_mass_truncation_bound: float = _DEFAULT_TRUNCATION_BOUND,
-    use_connect_dots: bool = True,
-    neighboring_relation: Any = ADD_OR_REMOVE,
-) -> Any:
+@_leave_lower_estimates_to_dp_accounting(theirs.from_truncated_subsampled_gaussian_mechanism)
+def from_truncated_subsampled_gaussian_mechanism(given: Any) -> Composition:
     """Returns the distribution of Gaussian noise on a Poisson sample that is cut to ``truncated_batch_size``."""
-    relation = EventReading.check_and_make_dp_accounting_reading(neighboring_relation, None).relation
-    gaussian = m.Gaussian(noise_multiplier)
-    cut = m.TruncatedPoissonSampled(gaussian, sampling_probability, truncated_batch_size, dataset_size)
-    return _make_certified_pld(_translate_pld_mechanism(cut, relation), value_discretization_interval)
-
-
-def from_privacy_parameters(
-    privacy_parameters: Any, value_discretization_interval: float = INTERVAL
-) -> CertifiedDistribution:
-    """Returns a distribution that covers every mechanism that is (epsilon, delta)-DP."""
-    return _make_certified_pld(
-        m.ApproximateDP(privacy_parameters.epsilon, privacy_parameters.delta), value_discretization_interval
+    relation = EventReading.check_and_make_dp_accounting_reading(given.neighboring_relation, None).relation
+    cut = m.TruncatedPoissonSampled(
+        m.Gaussian(given.noise_multiplier), given.sampling_probability, given.truncated_batch_size, given.dataset_size
     )
+    return _translate_pld_mechanism(cut, relation)
+
+
+@_leave_lower_estimates_to_dp_accounting(theirs.from_privacy_parameters)
+def from_privacy_parameters(given: Any) -> m.Mechanism:
+    """Returns a distribution that covers every mechanism that is (epsilon, delta)-DP."""
+    return m.ApproximateDP(given.privacy_parameters.epsilon, given.privacy_parameters.delta)
 
 
 def __getattr__(name: str) -> Any:

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records.numbers import (
-    as_table_of_numbers,
-    check_column_names,
-    convert_record_numbers_to_doubles,
-    refuse_dates,
-)
+from ...records.numbers import as_table_of_numbers, check_column_names, convert_record_numbers_to_doubles, refuse_dates
 
 if TYPE_CHECKING:
 

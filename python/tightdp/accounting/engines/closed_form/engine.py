@@ -14,7 +14,7 @@ from ...._core import work_charge
 from ...numerics.outward import INF, Range, expm1, log1p
 from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import ReplacedGaussian
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import binomial, bounded_range, outcomes, single_mechanisms
 from .gaussian import GaussianCurve
 from .gaussian_selections import GaussianSelections, can_serve_gaussian_selections
@@ -35,20 +35,17 @@ class ClosedForm:
         )
 
     def epsilon(self, parts: Parts, direction: Direction, delta: float, request: Request = DEFAULT) -> Bound:
-        found = _require_closed_form(parts, direction)
-        return _build_closed_form_bound(found.epsilon(delta), found.term)
+        curve = _require_closed_form(parts, direction)
+        found = curve.epsilon(delta)
+        return build_bound_with_one_term(found.lo, found.hi, self.name, curve.term)
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
-        found = _require_closed_form(parts, direction)
-        return _build_closed_form_bound(found.delta(epsilon), found.term)
+        curve = _require_closed_form(parts, direction)
+        found = curve.delta(epsilon)
+        return build_bound_with_one_term(found.lo, found.hi, self.name, curve.term)
 
 
 ENGINE = ClosedForm()
-
-
-def _build_closed_form_bound(found: Range, term: str) -> Bound:
-    """Returns a range as a bound. The error budget has one term, the width of the range."""
-    return Bound(found.lo, found.hi, ENGINE.name, {term: found.hi - found.lo if found.lo < found.hi else 0.0})
 
 
 def _require_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve:

@@ -112,12 +112,7 @@ def _has_two_outcome_tables(mechanism: m.Mechanism) -> bool:
 
 
 def build_outcome_curve_from_atoms(
-    less: AtomDistribution,
-    more: AtomDistribution,
-    steps: int,
-    selected: int,
-    direction: Direction,
-    most: int,
+    less: AtomDistribution, more: AtomDistribution, steps: int, selected: int, direction: Direction, most: int
 ) -> PrivacyCurve | None:
     """Returns bounds on the curve of a random allocation of ``selected`` out of ``steps`` steps.
 

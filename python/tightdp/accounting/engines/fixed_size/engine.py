@@ -28,7 +28,7 @@ from ...._core import (
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced
 from ..closed_form.privacy_curve import mirror_delta
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, build_bound_with_one_term
 from ..grid.loss_distributions import grid_loss_distribution
 from .kernels import Array, Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
 
@@ -86,9 +86,8 @@ class FixedSize:
         if found is None:
             return Bound(0.0, math.inf, self.name, {})
         low = float(np.count_nonzero(found.below > delta) - 1) * found.below_spacing * (1 - 2**-50)
-        return _build_fixed_size_bound(
-            max(low, 0.0), _invert_upper_fixed_size_curve(found.above, found.above_spacing, delta)
-        )
+        high = _invert_upper_fixed_size_curve(found.above, found.above_spacing, delta)
+        return build_bound_with_one_term(max(low, 0.0), high, self.name, "adversary")
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         rough = grid_delta(_build_joined_fixed_size_pair(*parts[0]), abs(epsilon), *_ROUGH)[1]
@@ -97,15 +96,10 @@ class FixedSize:
         if epsilon < 0:  # the pair is symmetric
             there = mirror_delta(epsilon, Range(low, high))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
-        return _build_fixed_size_bound(low, high)
+        return build_bound_with_one_term(low, high, self.name, "adversary")
 
 
 ENGINE = FixedSize()
-
-
-def _build_fixed_size_bound(low: float, high: float) -> Bound:
-    """Returns the bound with these two ends. The error budget of the bound has one term, the width."""
-    return Bound(low, high, ENGINE.name, {"adversary": high - low if low < high else 0.0})
 
 
 def _choose_fixed_size_level(delta: float) -> int:

@@ -17,14 +17,9 @@ from .... import mechanisms as m
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
 from ..closed_form.privacy_curve import mirror_delta
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
+from ..engine_interface import DEFAULT, REVERSED, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import curves as participations
-from .curves import (
-    Curve,
-    list_likely_participations,
-    take_largest_participations,
-    take_median_participations,
-)
+from .curves import Curve, list_likely_participations, take_largest_participations, take_median_participations
 
 MOST_SIGMA = 0.1
 """Largest noise multiplier. Other engines serve larger noise multipliers better."""
@@ -65,7 +60,7 @@ class ByParticipations:
         upper = participations.find_participation_epsilon(found.above, delta, found.start, above=True)
         nearby = upper if 0 < upper < math.inf else found.start
         lower = participations.find_participation_epsilon(found.below, delta, nearby, above=False)
-        return _build_participation_bound(lower, upper)
+        return build_bound_with_one_term(lower, upper, self.name, "participations")
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by sums over the number of participations.
@@ -73,22 +68,16 @@ class ByParticipations:
         At a negative epsilon the sums are computed for the reversed pair.
         """
         back = epsilon < 0
-        found = _find_participation_curves(parts, _REVERSED[direction] if back else direction)
+        found = _find_participation_curves(parts, REVERSED[direction] if back else direction)
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
             lower = min(mirror_delta(epsilon, lower).lo, 1.0)
             upper = mirror_delta(epsilon, upper).hi
-        return _build_participation_bound(lower, upper)
+        return build_bound_with_one_term(lower, upper, self.name, "participations")
 
 
 ENGINE = ByParticipations()
-_REVERSED: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
-
-
-def _build_participation_bound(lower: float, upper: float) -> Bound:
-    """Returns both ends as a bound, whose width is one error term."""
-    return Bound(lower, upper, ENGINE.name, {"participations": measure_width_of_engine_bound(lower, upper)})
 
 
 @lru_cache(maxsize=16)

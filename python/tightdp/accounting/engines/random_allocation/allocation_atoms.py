@@ -100,10 +100,7 @@ class RoundedAllocationAtoms:
         The check allows for the errors of the atoms, and for ``_TABLE_ERROR`` in each step.
         """
         error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
-        low, high = (
-            min(self._total_masses) * (1 + error),
-            max(self._total_masses) * (1 - error),
-        )
+        low, high = min(self._total_masses) * (1 + error), max(self._total_masses) * (1 - error)
         if not low >= 1 if self.upper else high > 1:
             raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._total_masses}")
 

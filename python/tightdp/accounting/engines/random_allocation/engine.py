@@ -164,10 +164,7 @@ def _get_single_allocation(parts: Parts) -> m.RandomAllocation | None:
 
 
 def _refine_allocation_grid(
-    single: m.RandomAllocation,
-    floor: float,
-    width: float,
-    ask: Callable[[Allocation], tuple[float, float]],
+    single: m.RandomAllocation, floor: float, width: float, ask: Callable[[Allocation], tuple[float, float]]
 ) -> tuple[float, float, dict[str, float]] | None:
     """Returns bounds of ``ask`` from a coarse grid and, if they are wider than ``width``, from a finer grid.
 
@@ -215,11 +212,7 @@ def _bracket_allocation_epsilon(
 
 
 def _compose_allocations_by_grid(
-    parts: Parts,
-    direction: Direction,
-    floor: float,
-    request: Request,
-    ask: Callable[[_Losses, float, int], _Found],
+    parts: Parts, direction: Direction, floor: float, request: Request, ask: Callable[[_Losses, float, int], _Found]
 ) -> tuple[float, float, dict[str, float]] | None:
     """Returns bounds from the transforms of the grid engine.
 

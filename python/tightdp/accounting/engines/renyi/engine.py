@@ -19,7 +19,7 @@ from ...numerics.shared_work import try_to_spend_work
 from ...pairs import class_members
 from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
 from ..closed_form import engine as closed_form
-from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
+from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import conversion, zcdp
 from .moments import bound_renyi_moment
 from .two_sided_moments import bound_attained_moment
@@ -54,7 +54,7 @@ class Renyi:
             lower = zcdp.bound_zcdp_epsilon_below(alone.rho, alone.xi, delta)
             for member in class_members.list_class_members_of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.epsilon(((member, 1),), direction, delta).lower)
-        return Bound(lower, upper, self.name, {"conversion": measure_width_of_engine_bound(lower, upper)})
+        return build_bound_with_one_term(lower, upper, self.name, "conversion")
 
     def delta(self, parts: Parts, direction: Direction, epsilon: float, request: Request = DEFAULT) -> Bound:
         """Bounds delta by the best order, and adds the probability that an (epsilon, delta)-DP mechanism fails.
@@ -72,7 +72,7 @@ class Renyi:
             for member in class_members.list_class_members_of_zcdp(alone):
                 lower = max(lower, closed_form.ENGINE.delta(((member, 1),), direction, epsilon).lower)
         upper = min(max(upper, lower), 1.0)
-        return Bound(lower, upper, self.name, {"conversion": measure_width_of_engine_bound(lower, upper)})
+        return build_bound_with_one_term(lower, upper, self.name, "conversion")
 
 
 ENGINE = Renyi()

@@ -36,8 +36,6 @@ moments."""
 def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
     """Returns an upper bound of K(c) for both directions of add-or-remove; infinite if none is known."""
     match mechanism:
-        case m.Gaussian(sigma):
-            return (Range(c) * (Range(c) + 1) / (2 * (Range(sigma) * sigma))).hi
         case m.ZCDP(rho, xi):
             return (Range(c) * ((Range(c) + 1) * rho + xi)).hi
         case Replaced(m.ZCDP(rho, xi)):  # a replacement is two steps: conversions.md section 1
@@ -45,7 +43,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             return (Range(c) * (4 * rho * order + xi * (2 + 1 / (2 * order - 1)))).hi
         case Replaced(m.DiscreteGaussianVector(sigma, sensitivity)):
             return _bound_moment_of_shift(2 * Range(sensitivity) / sigma, c)
-        case m.PureDP() | m.RandomizedResponse() | m.Laplace():
+        case m.Gaussian() | m.PureDP() | m.RandomizedResponse() | m.Laplace():
             return compute_exact_moment(mechanism, c).hi
         case m.DiscreteLaplace(scale, sensitivity):
             return compute_binary_moment(sensitivity / Range(scale), c).hi
