@@ -21,9 +21,9 @@ void emulate_device_clip(const ClipRequest& r) {
         if (!(factor > 0)) continue;
         for (std::int64_t c = 0; c < clip.columns; ++c) {
             const DeviceSegment& segment = find_clip_segment(clip, c);
-            const double x =
-                transform_clip_entry(clip, widen_entry(find_clip_row<T>(segment, row)[c - segment.first]), c);
-            sums[static_cast<std::size_t>(c)] += clip_product(clip, x, factor);
+            const double x = transform_clip_entry(
+                clip, widen_device_clip_entry(find_clip_row<T>(segment, row)[c - segment.first]), c);
+            sums[static_cast<std::size_t>(c)] += device_clip_product(clip, x, factor);
         }
     }
     const DeviceFinish f = make_device_finish(r, clip, sums.data());
@@ -35,7 +35,7 @@ void emulate_device_clip(const ClipRequest& r) {
 }  // namespace
 
 void emulate_clipped_sum(const ClipRequest& request) {
-    call_for_clip_dtype(request.dtype, [&]<class T> { emulate_device_clip<T>(request); });
+    call_for_clip_tile_dtype(request.dtype, [&]<class T> { emulate_device_clip<T>(request); });
 }
 
 }  // namespace tightdp

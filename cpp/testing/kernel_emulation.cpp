@@ -48,7 +48,7 @@ std::string emulate_clip(const ClipRequest& r, const SmallDevice& device) {
     } else {
         const std::int64_t pieces = ceiling_quotient(clip.columns, kDevicePiece), warps = kSumThreads / kWarp;
         const RowShare share(clip.columns, clip.rows, machine.busy_device_blocks());
-        const std::int64_t chunks = share.share_chunks(clip.rows);
+        const std::int64_t chunks = share.count_launch_chunks(clip.rows);
         // The initial value is not NaN, since factors_kernel would compute the norm again for a NaN.
         std::vector<double> squares(static_cast<std::size_t>(clip.rows * pieces), 1e-20),
             factors(static_cast<std::size_t>(clip.rows), kPoison);
@@ -159,7 +159,7 @@ void emulate_product_chunks(const ProductSum& r, std::int64_t processors, std::i
             const DeviceLayer& layer = layers[l];
             if (layer.outputs == 0 || layer.columns == 0) continue;
             if (layer.is_formed_layer()) {
-                const auto weighted = share_weighted_rows(rows(layer), count, layer, w, r.totals[l], processors);
+                const auto weighted = share_weighted_layer_rows(rows(layer), count, layer, w, r.totals[l], processors);
                 on_host::Launch(static_cast<unsigned>(weighted.count_launch_blocks()), kRowThreads, 0, [&] {
                     add_rows_kernel<T>(weighted);
                 }).run_emulated();
@@ -204,11 +204,11 @@ void emulate_release(const ClipRequest& request, const std::int64_t* sums) {
 }
 
 void emulate_exact_kernels(const ClipRequest& request, std::int64_t blocks) {
-    call_for_clip_dtype(request.dtype, [&]<class T> { emulate_exact_clip<T>(request, blocks); });
+    call_for_clip_tile_dtype(request.dtype, [&]<class T> { emulate_exact_clip<T>(request, blocks); });
 }
 
 std::string emulate_clip_kernels(const ClipRequest& request, const SmallDevice& device) {
-    return call_for_clip_dtype(request.dtype, [&]<class T> { return emulate_clip<T>(request, device); });
+    return call_for_clip_tile_dtype(request.dtype, [&]<class T> { return emulate_clip<T>(request, device); });
 }
 
 contour::Result emulate_batch_epsilon(contour::BatchMemory& memory, double sigma, double q, double steps, double delta,

@@ -41,7 +41,7 @@ std::vector<Way> ways() {
 #if defined(TIGHTDP_X86_DISPATCH)
     const auto add = [&](Tiles tiles) {
         for (const AesUnit unit : {AesUnit::none, AesUnit::narrow, AesUnit::wide})
-            if (unit <= active_aes_unit()) found.push_back({tiles, unit});
+            if (unit <= dispatched_aes_unit()) found.push_back({tiles, unit});
     };
     if (active_isa() >= Isa::avx2) add(&avx2::random_aes256_tiles);
     if (active_isa() >= Isa::avx512) add(&avx512::random_aes256_tiles);

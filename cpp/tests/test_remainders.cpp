@@ -7,8 +7,8 @@
 #include "contour/mgf/quadrature.hpp"
 #include "contour/rays/remainders.hpp"
 
-using tightdp::contour::exp_remainder;
-using tightdp::contour::log_remainder;
+using tightdp::contour::ray_exp_remainder;
+using tightdp::contour::ray_log_remainder;
 using tightdp::contour::Remainder;
 using Long = std::complex<long double>;
 
@@ -47,12 +47,12 @@ int main() {
             const double angle = tightdp::contour::kPi * (k + 0.3) / 48, re = size * std::cos(angle),
                          im = size * std::sin(angle);
             const Long x(re, im);
-            CHECK(within(log_remainder({re, im}), exact_log(x)));
-            CHECK(within(exp_remainder({re, im}), exact_exp(x)));
+            CHECK(within(ray_log_remainder({re, im}), exact_log(x)));
+            CHECK(within(ray_exp_remainder({re, im}), exact_exp(x)));
             // The error bounds are of second order in the argument.
             if (size < 0.2) {
-                CHECK(log_remainder({re, im}).error < 1e-14 * size * size);
-                CHECK(exp_remainder({re, im}).error < 1e-14 * size * size);
+                CHECK(ray_log_remainder({re, im}).error < 1e-14 * size * size);
+                CHECK(ray_exp_remainder({re, im}).error < 1e-14 * size * size);
             }
         }
     }

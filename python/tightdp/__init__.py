@@ -38,7 +38,7 @@ from .mechanisms import (
     TruncatedPoissonSampled,
     banded_factorization,
 )
-from .mechanisms.selections_and_groups import group_mechanisms_of_composition as _group_composition
+from .mechanisms.selections_and_groups import build_group_of_mechanisms as _group_composition
 
 _Composable._open_question = _Question.from_question_options
 _Composable._see_as_group = _group_composition

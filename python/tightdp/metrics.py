@@ -159,7 +159,7 @@ def accuracy(
     # gets half of the allowed probability.
     failing = 1 - confidence
     wide = _bound_noise_of_predictions(sigma, failing / 2)
-    low, high = _bound_accuracy(noisy, wide)
+    low, high = _bound_accuracy_metric(noisy, wide)
     inner, outer = _bound_counts_for_metrics(noisy, _bound_noise_of_predictions(sigma, failing / 4))
     population = (
         _bound_accuracy_metric_below(*inner, failing / 4),
@@ -323,7 +323,7 @@ def _bound_counts_for_metrics(noisy: NDArray[np.int64], wide: float) -> tuple[In
     return (max(right - wide, 0.0), max(wrong + wide, 0.0)), (max(right + wide, 0.0), max(wrong - wide, 0.0))
 
 
-def _bound_accuracy(noisy: NDArray[np.int64], wide: float) -> Interval:
+def _bound_accuracy_metric(noisy: NDArray[np.int64], wide: float) -> Interval:
     """Returns bounds of the share of right predictions, if each noisy count is within ``wide`` of the true count."""
     worst, best = _bound_counts_for_metrics(noisy, wide)
     low = worst[0] / sum(worst) if sum(worst) else 0.0

@@ -655,7 +655,7 @@ class NormalMixtures(Pair):
     def reverse_pair(self) -> Pair:
         return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
-    def list_extreme_shifts(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    def list_verified_extreme_shifts(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Returns the least and the largest mean in P, and then those in Q."""
         a, b = [shift for shift, _ in self.ahead], [shift for shift, _ in self.behind]
         return min(a), max(a), min(b), max(b)
@@ -712,7 +712,7 @@ class NormalMixtures(Pair):
     def compute_verified_output_table(self) -> tuple[list[float], list[float]]:
         """Computes the table of outputs and losses."""
         sides = [[(float(a), math.log(p) - float(a) ** 2 / 2) for a, p in side] for side in (self.ahead, self.behind)]
-        least_a, most_a, least_b, most_b = map(float, self.list_extreme_shifts())
+        least_a, most_a, least_b, most_b = map(float, self.list_verified_extreme_shifts())
         low, high = min(least_a, least_b) - 40, max(most_a, most_b) + 40
         count = min(math.ceil((high - low) * 8 * max(1.0, most_a - least_b)), 10**5)
         WORK.count_certificate_work(count * (len(self.ahead) + len(self.behind)))
@@ -768,7 +768,7 @@ class NormalMixtures(Pair):
 
     def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule over outputs u (section 4)."""
-        a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
+        a_low, a_high, b_low, b_high = map(float, self.list_verified_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
         left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
@@ -803,7 +803,7 @@ class NormalMixtures(Pair):
             lost += (
                 k * k / 2 + arb(c) * to_ball(sum(p * b * b for b, p in self.behind)) / 2
             ).exp() * compute_normal_tail_ball(arb(count) * step - k)
-        least_a, most_a, least_b, most_b = map(to_ball, self.list_extreme_shifts())
+        least_a, most_a, least_b, most_b = map(to_ball, self.list_verified_extreme_shifts())
         width_a, width_b, whole = most_a - least_a, most_b - least_b, most_a - least_b
         if not (y * width_a < arb.pi() and y * width_b < arb.pi()):
             raise Unverified("the strip of a transform is too wide")
@@ -820,7 +820,7 @@ class NormalMixtures(Pair):
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
-        a_low, a_high, b_low, b_high = map(float, self.list_extreme_shifts())
+        a_low, a_high, b_low, b_high = map(float, self.list_verified_extreme_shifts())
         evaluate_log_balls = self.build_verified_log_balls()
 
         def evaluate_log_density(u: arb) -> arb:
@@ -1191,17 +1191,17 @@ class SampledGaussians(NamedTuple):
         """
         h = (p + turn).exp()
         decay = (-(-h).expm1()).log(analytic=analytic)
-        away = h + decay - self.compute_ray_center()
+        away = h + decay - self.compute_verified_ray_center()
         front = self.sigma / (2 * arb.pi()).sqrt()
         return front.log() + gamma * h - away * away * self.sigma**2 / 2 + p + turn - decay
 
-    def compute_ray_center(self) -> arb:
+    def compute_verified_ray_center(self) -> arb:
         """Returns the mean of t."""
         return (self.q / (1 - self.q)).log() - 1 / (2 * self.sigma**2)
 
-    def choose_ray_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
+    def choose_verified_ray_range(self, theta: float, gamma: float, need: float) -> tuple[float, float]:
         """Returns estimates of two numbers p beyond which B is below e^-``need``. Nothing is proved here."""
-        sigma, center, rho = float(self.sigma.mid()), float(self.compute_ray_center().mid()), 4.0
+        sigma, center, rho = float(self.sigma.mid()), float(self.compute_verified_ray_center().mid()), 4.0
         while True:
             x, y = rho * math.cos(theta) - center - 0.06, rho * math.sin(theta) + 0.06
             slope = sigma**2 * (x * math.cos(theta) - y * math.sin(theta)) - gamma * math.cos(theta)
@@ -1209,12 +1209,12 @@ class SampledGaussians(NamedTuple):
                 return min(center - 0.11 - math.sqrt(2 * need + 1) / sigma, math.log(0.09)), math.log(rho)
             rho *= 1.1
 
-    def bound_ray_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
+    def bound_verified_ray_ends(self, low: arb, high: arb, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| left of p = ``low`` and right of p = ``high``.
 
         The bound also holds for the sum over the nodes in both ranges.
         """
-        rho, center, s2 = low.exp(), self.compute_ray_center(), self.sigma**2
+        rho, center, s2 = low.exp(), self.compute_verified_ray_center(), self.sigma**2
         inner = center - rho - low
         left = (gamma * rho + s2 * ((theta + rho) ** 2 - inner**2) / 2).exp() * (1 + rho) / 2
         outer = high.exp()
@@ -1225,9 +1225,9 @@ class SampledGaussians(NamedTuple):
         right = (gamma * outer * theta.cos() - s2 * (x * x - y * y) / 2).exp() * self.sigma / (2 * arb.pi()).sqrt() * 4
         return arb((left + right / (3 * slope)).abs_upper())
 
-    def bound_ray_norm(self, theta: arb, gamma: float) -> arb:
+    def bound_verified_ray_norm(self, theta: arb, gamma: float) -> arb:
         """Returns a bound on the integral of |B| along a ray."""
-        low, high = self.choose_ray_range(float(theta.mid()), gamma, 40.0)
+        low, high = self.choose_verified_ray_range(float(theta.mid()), gamma, 40.0)
         WORK.count_certificate_work(15_000)
         up, down = acb(0, theta), acb(0, -theta)  # |B|^2 is the product of B on both rays
 
@@ -1242,13 +1242,13 @@ class SampledGaussians(NamedTuple):
         )
         if not inside.is_finite():
             raise Unverified("an integral along a ray takes too much work")
-        return arb((inside.real + self.bound_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
+        return arb((inside.real + self.bound_verified_ray_ends(arb(low), arb(high), theta, gamma)).abs_upper())
 
     def sum_along_verified_ray(self, plan: RayPlan, points: range) -> tuple[list[acb], arb]:
         """Returns section 5's sum 1 + D for each of ``points``, and a bound on the integral of |B| at angle beta."""
         beta, s, gamma = arb(plan.beta), arb(plan.step), 1 + plan.c
-        one, middle, other = (self.bound_ray_norm(beta * k / 2, gamma) for k in (1, 2, 3))
-        low, high = self.choose_ray_range(1.5 * plan.beta, gamma, plan.need)
+        one, middle, other = (self.bound_verified_ray_norm(beta * k / 2, gamma) for k in (1, 2, 3))
+        low, high = self.choose_verified_ray_range(1.5 * plan.beta, gamma, plan.need)
         WORK.count_certificate_work(20 * ((high - low) / plan.step + len(points)))
         first, last = math.floor(low / plan.step), math.ceil(high / plan.step)
         if last - first + len(points) > 2 * 10**5:
@@ -1264,7 +1264,7 @@ class SampledGaussians(NamedTuple):
         WORK.count_certificate_work(4 * len(waves) * (0.6 + ctx.prec / 60), of_balls=False)
         sums = (acb_poly(waves) * acb_poly(weights[::-1])).coeffs()[len(weights) - 1 : len(waves)]
         rule = 2 * one.max(other) / ((arb.pi() * beta / s).exp() - 1)
-        error = rule + self.bound_ray_ends(s * first, s * last, beta, gamma)
+        error = rule + self.bound_verified_ray_ends(s * first, s * last, beta, gamma)
         blur = acb(arb(0, error.abs_upper()), arb(0, error.abs_upper()))
         return [found + blur for found in sums], middle
 
@@ -1307,7 +1307,7 @@ def sum_verified_single_steps(steps: list[SampledGaussians], lost: arb, epsilon:
     total, above = arb(0), (epsilon + lost).expm1()
     for each in steps:
         odds = each.q / (1 - each.q)
-        far = (above.log() - each.compute_ray_center()) * each.sigma
+        far = (above.log() - each.compute_verified_ray_center()) * each.sigma
         near = compute_normal_tail_ball(far - 1 / each.sigma)
         total += each.steps * (odds * near - above * compute_normal_tail_ball(far))
     return (-lost).exp() * total
@@ -1321,7 +1321,7 @@ def plan_verified_rays(run: Run, epsilon: arb, bits: int, scale: float) -> RayPl
 
     def estimate_level(c: float) -> float:
         """Returns an estimate of log(e^{-lambda - cE} T/c)."""
-        norms = [each.bound_ray_norm(arb(beta), 1 + c).log() * each.steps for each in steps]
+        norms = [each.bound_verified_ray_norm(arb(beta), 1 + c).log() * each.steps for each in steps]
         size = max(float(sum(norms, arb(0)).mid()), 0.0) + math.log(4.0 * sum(each.steps for each in steps))
         return size - float(lost.mid()) - c * float((epsilon + lost).mid()) - math.log(c)
 
@@ -1981,7 +1981,7 @@ def _build_verified_truncated_sample_row(m: dict[str, Any], k: int) -> TableRow:
     For the upper end, the adversary is told whether the sample was cut.
     """
     inner, q, most, n = m["mechanism"], m["sampling_probability"], m["batch_size"], m["dataset_size"]
-    _refuse_given_losses(m)
+    _refuse_given_certificate_losses(m)
     poisson = _build_verified_poisson_sample_row(m, k)
     if most >= n or q == 1:
         return poisson if most >= n else _build_verified_fixed_size_sample_row({**m, "sample_size": most}, k)
@@ -2168,7 +2168,7 @@ def _build_verified_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow
 
     If k = 1, the record is replaced by one without effect. The upper end then uses the bound for any replacement.
     """
-    _refuse_given_losses(m)
+    _refuse_given_certificate_losses(m)
     inner, q = build_verified_table_row(m["mechanism"], 2), Fraction(m["sample_size"], m["dataset_size"])
     if k == 1 and q == 1:
         return build_verified_table_row(m["mechanism"], 1)
@@ -2186,7 +2186,7 @@ def _build_verified_fixed_size_sample_row(m: dict[str, Any], k: int) -> TableRow
     )
 
 
-def _refuse_given_losses(m: dict[str, Any]) -> None:
+def _refuse_given_certificate_losses(m: dict[str, Any]) -> None:
     """Raises Unverified for given losses in a sample where another record may take the place of the record."""
     if m["mechanism"]["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released with other records")
@@ -2622,7 +2622,7 @@ def read_certificate(text: str) -> Claim:
     return Claim(composition, plain["neighbors"], asked, at, lower, upper)
 
 
-def list_orders_of_claim(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
+def list_certificate_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
     """Returns, for each order of the neighbours, its name, a dominating composition and lists of attained pairs."""
     k = 2 if claim.neighbors == "replace" else 1
     rows = []
@@ -2718,7 +2718,7 @@ def verify_certificate_end(
         return EndVerdict(claimed, Fraction(0), "nothing is claimed", True)
     start, WORK.refused = WORK.done, False
     WORK.limit = start + limit * 2 / 3
-    orders = list_orders_of_claim(claim)
+    orders = list_certificate_orders(claim)
     if claimed is None:  # infinity: some neighbours reveal everything with a probability above delta
         ctx.prec = 128
         most = max(

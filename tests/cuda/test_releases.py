@@ -54,7 +54,7 @@ def test_floats_are_released_with_the_bits_of_the_cpu(dtype):
     sums = [torch.randn(1, *shape, dtype=dtype, generator=r) for shape in [(30, 50), (), (5000,)]]
     found = arrays.view_examples_to_clip("sums", sums)
     expected, largest = [np.empty(shape, found.out_dtype) for shape in found.shapes], 2.0**60 * GRID
-    clipping.ClippingRun(found, expected, [([0, 1, 2], largest)]).execute_run(1.3, Philox(9), GRID)
+    clipping.ClippingRun(found, expected, [([0, 1, 2], largest)]).write_noisy_sums(1.3, Philox(9), GRID)
     there = [x[0].cuda() for x in sums]
     with never_waiting():
         noisy = noisy_sums.release_floats_on_device(there, 1.3, grid=GRID, largest=largest, rng=Philox(9))

@@ -76,7 +76,7 @@ folder = tempfile.mkdtemp()
 first = Checkpoint(folder)
 assert first.read({}) is None
 first.begin_run({"a": 1}, {})
-first.record_charges_in_checkpoint(types.SimpleNamespace(), "run")
+first.record_run_charges(types.SimpleNamespace(), "run")
 first.charge(3)
 assert os.path.getsize(os.path.join(folder, "charged")) == 3 and len(held) == 1
 del first

@@ -19,7 +19,7 @@ import tightdp as dp
 from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
-from tightdp.torch.distributed.run import SharedRun
+from tightdp.torch.distributed.shared_run import SharedRun
 from tightdp.torch.plan.norm_share_account import NormShareAccount
 from tightdp.torch.plan.run_account import RunAccount
 from tightdp.torch.run import checkpoint
@@ -88,15 +88,15 @@ def at(point, when):
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
         SHARE[0]: lambda: around(NormShareAccount, "spend_norm_sums_of_plan"),
-        SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_shares_in_checkpoint", before=True),
-        SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_shares_in_checkpoint"),
+        SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_run_shares", before=True),
+        SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_run_shares"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
         "before the sum": lambda: around(Ranks, "add_over_ranks", before=True),
         "after the sum": lambda: around(Ranks, "add_over_ranks"),
         "after the optimizer": lambda: around(torch.optim.SGD, "step"),
         "before saving": lambda: around(os, "replace", before=True, only=None),
         "after saving": lambda: around(checkpoint.Checkpoint, "save"),
-        DPIS: lambda: around(ImportanceCandidates, "renew_bounds_of_importance_batch"),
+        DPIS: lambda: around(ImportanceCandidates, "renew_importance_bounds"),
     }[point]()
 
 
@@ -107,14 +107,14 @@ def life(rank, size, case, number, algorithm, point, victim):
         late = {"before saving": 5, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
-    released = SharedRun._release_sums_of_run
+    released = SharedRun._release_step_sums
 
     def seen(run, sums):
         found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 
-    SharedRun._release_sums_of_run = seen
+    SharedRun._release_step_sums = seen
     sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_norm_share_of_plan
     NormShareAccount.choose_norm_share_of_plan = lambda account, released: (
         sums.write(f"{released!r}\n"),

@@ -88,9 +88,9 @@ def sharded(size, folder=None, **settings):
         run.save()
         if not began:
             return sharded(size, folder, **settings)
-    local = sum(p.to_local().numel() for p in run._check_parameters_of_run().values())
+    local = sum(p.to_local().numel() for p in run._check_run_parameters().values())
     run.fit(cross_entropy)
-    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._check_parameters_of_run().values()],
+    return {"began": began, "parameters": [p.full_tensor().detach() for p in run._check_run_parameters().values()],
             "local": local, "same": raised(lambda: private(model, data, optimizer, distributed=False))}  # fmt: skip
 
 

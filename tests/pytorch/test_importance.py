@@ -71,7 +71,7 @@ def test_sums_are_of_unit_vectors_of_those_that_are_taken(arithmetic):
         return mask[begin : begin + len(given)]
 
     candidates.select_rows_of_importance_batch = taken
-    sums = run._begin_sums_of_private_run(parameters(model))
+    sums = run._begin_step_sums(parameters(model))
     for some in (slice(0, 20), slice(20, 30)):
         part = [t[some] for t in records.tensors]
         sums.add(model, cross_entropy, part, len(part[0]))
@@ -92,7 +92,7 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     for number in range(trials):
         candidates.begin_norms_of_importance_batch(np.arange(n), np.arange(n), everyone=True)
         candidates.note_norms_of_importance_batch(before)
-        candidates.renew_bounds_of_importance_batch(World())
+        candidates.renew_importance_bounds(World())
         rows = candidates.draw_candidate_rows(number)
         candidates.begin_norms_of_importance_batch(rows, np.arange(len(rows)), everyone=False)
         hits[rows] += candidates.select_rows_of_importance_batch(norms[rows])

@@ -14,16 +14,16 @@ from test_coins import Records, rows
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from tightdp.torch.randomness.global_generators import draw_random_order_of_checks
+from tightdp.torch.randomness.global_generators import draw_check_order_from_generator
 
 ARITHMETIC = ["auto", "exact", "float", "products"]
 
 
 def test_every_record_is_taken_three_times_and_the_first_twice_in_a_row():
     for records, seed in itertools.product((1, 2, 5), range(20)):
-        order = draw_random_order_of_checks(records, seed)
+        order = draw_check_order_from_generator(records, seed)
         assert sorted(order) == sorted([*range(records)] * 3) and order[:2] == [0, 0]
-    assert len({tuple(draw_random_order_of_checks(5, seed)) for seed in range(20)}) == 20
+    assert len({tuple(draw_check_order_from_generator(5, seed)) for seed in range(20)}) == 20
 
 
 class Alternates(Records):

@@ -42,8 +42,8 @@ def test_factors_and_rows_are_the_same_gradients(left, positions):
     for each in (outer, factors.SummedProducts([outer, other]), factors.SummedProducts([other, outer, outer])):
         rows = each.expand_gradient_factors()
         truth = rows.double().square().sum((1, 2))
-        assert (each.bound_squared_norms_of_gradient_factors() >= truth * (1 - 1e-6)).all() and torch.allclose(
-            each.bound_squared_norms_of_gradient_factors(), truth, rtol=1e-4
+        assert (each.bound_squared_factor_norms() >= truth * (1 - 1e-6)).all() and torch.allclose(
+            each.bound_squared_factor_norms(), truth, rtol=1e-4
         )
         weights, total = torch.rand(b), torch.zeros(m, n)
         weights[1] = 0.0
@@ -63,7 +63,7 @@ def test_norms_of_terms_that_cancel_are_not_too_small(left, rest):
     right = 1e3 * torch.randn(b, 1, n)
     outer = factors.OuterProducts(torch.cat([once, once], 1), torch.cat([right, -(1 - rest) * right], 1), m)
     for each in (outer, factors.SummedProducts([outer, outer])):
-        weights, total = 1 / each.bound_squared_norms_of_gradient_factors().sqrt(), torch.zeros(m, n)
+        weights, total = 1 / each.bound_squared_factor_norms().sqrt(), torch.zeros(m, n)
         one = torch.zeros(b, dtype=torch.float64)
         for i in range(b):
             each.add_weighted_gradient_factors(torch.where(torch.arange(b) == i, weights, 0.0), total.zero_())
@@ -81,9 +81,9 @@ def test_norms_of_small_gradients_are_not_too_small(scale, positions):
         l[:, 1:], r[:, 1:] = l[:, 1:] * 1e-18, r[:, 1:] * 1e18  # terms of one size out of numbers of several
         outer = factors.OuterProducts(l, r, m)
         truth = (l.double().transpose(1, 2) @ r.double()).square().sum((1, 2))
-        assert (outer.bound_squared_norms_of_gradient_factors() >= truth * (1 - 1e-6)).all()
+        assert (outer.bound_squared_factor_norms() >= truth * (1 - 1e-6)).all()
         assert (
-            factors.GradientRows(outer.expand_gradient_factors()).bound_squared_norms_of_gradient_factors()
+            factors.GradientRows(outer.expand_gradient_factors()).bound_squared_factor_norms()
             >= outer.expand_gradient_factors().double().square().sum((1, 2)) * (1 - 1e-6)
         ).all()
 
@@ -92,7 +92,7 @@ def test_norms_of_many_small_numbers_beside_a_large_one():
     """A running sum in float32 would lose each of them."""
     values = torch.full((2, 1_000_003), 1e-4)
     values[:, 0] = 1.0
-    squares = factors.GradientRows(values).bound_squared_norms_of_gradient_factors()
+    squares = factors.GradientRows(values).bound_squared_factor_norms()
     assert (squares >= values.double().square().sum(1)).all() and (squares <= 1.02).all()
 
 
@@ -170,7 +170,7 @@ def test_autocast_in_the_loss(case, arithmetic, narrow):
     run.step(loss, next(iter(run.loader)))
     for i in range(3):
         one = [tensor[i : i + 1] for tensor in batch]
-        sums = run._sum_maker.make_step_sums(run._check_parameters_of_run())
+        sums = run._sum_maker.make_step_sums(run._check_run_parameters())
         sums.check(model, loss, one, 1)
         sums.add(model, loss, one, 1)
         found = dict(zip(run._names, sums.convert_to_floats(), strict=True))

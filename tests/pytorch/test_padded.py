@@ -131,7 +131,7 @@ def test_a_batch_without_records_and_a_model_that_is_taken_one_by_one():
 @pytest.mark.parametrize("size", [None, 5])
 def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch):
     """Candidates, and all records before an epoch: norms that are compared and remembered, bit for bit."""
-    noted, norms = [], ExactUnitSums.find_norms_for_importance_sums
+    noted, norms = [], ExactUnitSums.find_importance_norms
     records = table(30)
     model = mlp()
     still = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -142,7 +142,7 @@ def test_dpis_finds_the_norm_of_a_record_from_it_and_its_place(size, monkeypatch
         noted.append((batch, places, found))
         return found
 
-    monkeypatch.setattr(ExactUnitSums, "find_norms_for_importance_sums", kept)
+    monkeypatch.setattr(ExactUnitSums, "find_importance_norms", kept)
     run.step(cross_entropy, next(iter(run.loader)))
     assert sum(len(found) for _, _, found in noted) == 30
     assert len(np.unique(np.concatenate([found for _, _, found in noted]))) == 30

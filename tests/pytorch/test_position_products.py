@@ -193,10 +193,10 @@ def test_norms_do_not_depend_on_words_of_other_records():
     among = np.zeros((90, 16), np.float32)
     places = np.sort(np.random.default_rng(2).choice(90, 40, replace=False))
     among[places] = row
-    found = [float(product_sums._compute_squared_row_norms(x.reshape(1, -1))[0]) for x in (row, among)]
+    found = [float(product_sums._compute_squared_ghost_row_norms(x.reshape(1, -1))[0]) for x in (row, among)]
     assert found[0] == found[1] >= sum(Fraction(float(x)) ** 2 for x in row.flatten())
     row[3, 2] = np.nan
-    assert torch.isinf(product_sums._compute_squared_row_norms(row.reshape(1, -1))).all()
+    assert torch.isinf(product_sums._compute_squared_ghost_row_norms(row.reshape(1, -1))).all()
 
 
 def test_records_that_are_not_chosen_add_nothing():

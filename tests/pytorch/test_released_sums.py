@@ -106,11 +106,11 @@ def test_a_step_that_fails_leaves_no_records_to_the_next_one(tmp_path, monkeypat
     """The last records wait for their release when the step fails."""
     made = lambda **options: private(batch_size=40, noise_multiplier=1.0, checkpoint=tmp_path, epochs=2, **options)  # noqa: E731
     run = made()
-    monkeypatch.setattr(run, "_make_noise_source_of_run", lambda: 1 / 0)
+    monkeypatch.setattr(run, "_make_step_noise_source", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run.step(cross_entropy, next(iter(run.loader)))
     assert run.steps_ == 1 and run._sums._last is not None
-    sums = run._begin_sums_of_private_run(run._check_parameters_of_run())
+    sums = run._begin_step_sums(run._check_run_parameters())
     assert sums is run._sums and sums._last is None and not sums.integers()[0].any()
     with pytest.raises(RuntimeError, match="ended by an error"):
         run.step(cross_entropy, next(iter(run.loader)))

@@ -99,7 +99,7 @@ def test_they_train_by_default(name):
     model = MODELS[name]().train()
     run = private(model, TensorDataset(*sentences()), batch_size=5)
     assert run.plan.arithmetic == "auto" and isinstance(
-        run._sum_maker.make_plain_step_sums(run._check_parameters_of_run()), AutoSums
+        run._sum_maker.make_plain_step_sums(run._check_run_parameters()), AutoSums
     )
     run.fit(loss)
     assert "vectorised" not in run.ways_.values() and run.privacy_ <= 3.0

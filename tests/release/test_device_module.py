@@ -84,7 +84,7 @@ def test_every_function_answers_without_a_device():
 FORMULAS = {
     "squares_kernel": ["sum_clip_piece_squares"],
     "factors_kernel": ["device_clip_factor"],
-    "sums_kernel": ["find_clip_segment", "transform_clip_entry", "clip_product"],
+    "sums_kernel": ["find_clip_segment", "transform_clip_entry", "device_clip_product"],
     "finish_kernel": ["finish_clip_lane"],
     "epsilon_kernel": ["contour::batch_epsilon"],
     "cells_kernel": ["prv::cell_mass"],
@@ -92,7 +92,7 @@ FORMULAS = {
 """Kernels that the host does not run thread by thread: the formulas that they loop over, which it does run."""
 PLAIN = {
     "add_partial_kernel": "adds what the kernels before it left, in a fixed order",
-    "table_kernel": "copies the addresses of arrays",
+    "device_table_kernel": "copies the addresses of arrays",
 }
 """Kernels without a formula. tests/cuda runs them where there is a device."""
 

@@ -297,9 +297,9 @@ for dtype in (np.float32, np.float64):
         dense.add_dense_model_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
     rows, integers = layers[4][0], np.zeros(layers[4][0].shape, np.int32)
-    dense.round_scaled_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
+    dense.round_scaled_dense_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
     h.update(integers.tobytes())
-    h.update(dense.compute_position_inner_products(integers.reshape(7, 43, -1)).tobytes())
+    h.update(dense.compute_dense_inner_products(integers.reshape(7, 43, -1)).tobytes())
 print(_core.isa(), h.hexdigest())
 """
 
@@ -319,7 +319,7 @@ def test_inner_products_of_positions_are_exact(shape, kind, largest):
     x[-1, 0] = largest
     x[0] //= 1 + int(np.sqrt(shape[2]))
     wide = x.astype(np.int64)
-    assert (dense.compute_position_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+    assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
 
 
 def test_inner_products_next_to_the_largest_of_32_bits_are_exact():
@@ -331,7 +331,7 @@ def test_inner_products_next_to_the_largest_of_32_bits_are_exact():
             x[0, 1] = -x[0, 0]
             wide = x.astype(np.int64)
             assert wide[0, 0] @ wide[0, 0] == 2**31 - 1 + rest
-            assert (dense.compute_position_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+            assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -342,7 +342,7 @@ def test_scaled_rows_are_the_nearest_integers(dtype, kind, most):
     rows[1, :4] = 0.5, 1.5, -0.5, -2.5
     factors[1], factors[3], rows[3, 2] = 1.0, 0.0, np.nan
     found = np.full(rows.shape, 9, kind)
-    dense.round_scaled_rows(rows, factors, most, found)
+    dense.round_scaled_dense_rows(rows, factors, most, found)
     expected = np.clip(np.rint(rows.astype(float) * factors[:, None]), -most, most)
     expected[3] = 0
     assert (found == expected).all()

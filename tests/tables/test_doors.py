@@ -16,7 +16,7 @@ import pytest
 import tightdp as dp
 from tightdp._support.file_lock import LOCKS_FOLDERS, FileLock
 from tightdp.cli import build_command_parser, main
-from tightdp.cli.command_files import reserve_output_file
+from tightdp.cli.command_files import reserve_command_output
 from tightdp.records.column_encodings import NumberColumn
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
@@ -537,11 +537,11 @@ def test_empty_files_of_killed_runs_are_removed(tmp_path):
     model.write_text("{}")
     link.symlink_to(unlike[0])
     lock = FileLock(other)
-    with reserve_output_file(out) as place, reserve_output_file(out) as second:
+    with reserve_command_output(out) as place, reserve_command_output(out) as second:
         assert place.exists() and second.exists() and place != second
         assert not left.exists() and all(path.exists() for path in (model, other, link, *unlike))
     lock.release_lock()
-    with reserve_output_file(out):
+    with reserve_command_output(out):
         assert not other.exists()
     assert set(tmp_path.iterdir()) == {model, link, *unlike}
 

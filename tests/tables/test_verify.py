@@ -568,7 +568,7 @@ def test_entries_of_one_identifier_add_up(tmp_path, monkeypatch, capsys):
 def test_an_entry_without_an_identifier_is_compared_by_its_amount(tmp_path, monkeypatch, capsys):
     """Ledgers of versions that drew no identifiers keep opening, and the words say that the amount alone was seen."""
     with monkeypatch.context() as old:
-        old.setattr("tightdp.ledger.ledger.add_release_to_entry", lambda account, release: account)
+        old.setattr("tightdp.ledger.ledger.add_release_to_ledger_entry", lambda account, release: account)
         ledger = dp.Ledger.create(tmp_path / "l", epsilon=5.0, delta=1e-4, dataset="people")
         ledger.spend(RUN)
     assert [entry.release for entry in dp.Ledger(tmp_path / "l").history] == [None]

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 import tightdp as dp
-from tightdp.estimators.shared.continued_account import combine_charges_of_disjoint_fits
+from tightdp.estimators.shared.continued_account import combine_estimator_fit_charges
 from tightdp.train import (
     DPAGD,
     DPSGD,
@@ -165,13 +165,13 @@ def test_another_model_is_refused_where_a_run_goes_on(table, made, name, value):
 
 def test_different_charges_of_disjoint_runs_are_covered_by_what_holds_both():
     a, b = dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0), dp.Gaussian(2.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
-    both = combine_charges_of_disjoint_fits(a, b)
+    both = combine_estimator_fit_charges(a, b)
     assert (
         both
-        == combine_charges_of_disjoint_fits(b, a)
+        == combine_estimator_fit_charges(b, a)
         == dp.Gaussian(2.0) * 3 + dp.Gaussian(5.0) + dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 9
     )
-    assert combine_charges_of_disjoint_fits(a, a) == a
+    assert combine_estimator_fit_charges(a, a) == a
     for epsilon in (0.1, 1.0, 3.0):
         assert both.delta(epsilon).upper >= max(a.delta(epsilon).upper, b.delta(epsilon).upper)
 

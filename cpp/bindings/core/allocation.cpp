@@ -1,7 +1,7 @@
 // tightdp._core: the distribution of a mean of likelihood ratios, for RandomAllocation.
 #include "../bind.hpp"
 #include "../grid_handle.hpp"
-#include "allocation/ratio_mean.hpp"
+#include "random_allocation/ratio_mean.hpp"
 #include "unlocked.hpp"
 
 namespace {

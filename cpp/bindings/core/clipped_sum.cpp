@@ -15,7 +15,7 @@ py::tuple describe_python_rows(const py::object& array) {
 
 }  // namespace
 
-void bind_clipping(py::module_& m) {
+void bind_core_clipped_sum(py::module_& m) {
     m.def("describe_rows", &describe_python_rows, py::arg("array"));
     bind_clipped_sum(m, "clipped_sum",
                      [](const tightdp::ClipRequest& request) { run_unlocked([&] { tightdp::clipped_sum(request); }); });

@@ -15,7 +15,7 @@ using tightdp::contour::Sampled;
 const char* const kStatus[] = {"certified", "slow decay", "too many nodes", "inaccurate", "out of work"};
 
 Direction read_python_direction(const std::string& name) {
-    return name == "replace" ? Direction::replace : tightdp::contour::contour_direction(name == "add");
+    return name == "replace" ? Direction::replace : tightdp::contour::contour_composition_direction(name == "add");
 }
 
 // Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the error budget (aliasing,
@@ -77,7 +77,7 @@ void bind_contour(py::module_& m) {
                 tightdp::bindings::run_unlocked([&] { run.add_steps({sigma, q, count}); });
             },
             "sigma"_a, "q"_a, "count"_a)
-        .def("add_plain", &GrowingRun::add_plain_gaussians, "mu2"_a)
+        .def("add_plain", &GrowingRun::add_gaussians_to_growing_run, "mu2"_a)
         .def(
             "epsilon",
             [](GrowingRun& run, double delta, double tolerance) {

@@ -260,7 +260,7 @@ void bind_layers_of_type(py::module_& m) {
 
 }  // namespace
 
-void bind_dense(py::module_& m) {
+void bind_dense_layers(py::module_& m) {
     py::module_ dense = m.def_submodule("dense");
     bind_layers_of_type<float>(dense);
     bind_layers_of_type<double>(dense);

@@ -34,7 +34,7 @@ void add_rounded_normals(const SealedStream& stream, const py::array_t<double, p
 
 }  // namespace
 
-void bind_exact(py::module_& m) {
+void bind_exact_noise(py::module_& m) {
     const auto def = [&](const char* name, auto function) {
         m.def(name, function, py::arg("stream"), py::arg("numerator"), py::arg("denominator"),
               py::arg("out").noconvert());

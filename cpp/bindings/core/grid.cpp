@@ -117,7 +117,7 @@ void bind_grid(py::module_& m) {
         .def(
             "labelled",
             [](const Handle& one, double share, double rest, const Handle& other, double rel) {
-                return Handle{make_labelled_losses(one.law, share, rest, other.law, rel)};
+                return Handle{join_labelled_losses(one.law, share, rest, other.law, rel)};
             },
             "share"_a, "rest"_a, "other"_a, "rel"_a)
         .def("reversed", [](const Handle& h) { return Handle{make_reversed_losses(h.law)}; });

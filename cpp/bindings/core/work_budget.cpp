@@ -60,7 +60,7 @@ class Stop {
 
 }  // namespace
 
-void bind_work(py::module_& m) {
+void bind_work_budget(py::module_& m) {
     using namespace py::literals;
     py::class_<Budget>(m, "Budget",
                        "Limits the units of work that this thread spends within a `with` statement. A unit is about a "
@@ -76,7 +76,7 @@ void bind_work(py::module_& m) {
     m.def(
         "work_left", [] { return work::thread_work_counter().limit - work::spent(); },
         "Units of work that this thread may still spend. Negative once the budget is exceeded.");
-    m.def("work_passed_by_all", &work::passed_by_all,
+    m.def("work_passed_by_all", &work::work_passed_by_all_threads,
           "Units of work that all threads had done at their last checks whether to stop.");
     m.def(
         "work_charge",

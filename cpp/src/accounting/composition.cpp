@@ -239,7 +239,7 @@ Interval bound_worse_accounting_relation(const std::vector<Part>& parts, double 
         std::optional<Interval> one;
         if (gaussians) {
             const contour::Direction direction =
-                replaced ? contour::Direction::replace : contour::contour_direction(add);
+                replaced ? contour::Direction::replace : contour::contour_composition_direction(add);
             const contour::Composition composition{sampled, sum_accounting_mu_squared(parts, false), direction};
             const contour::Result found = by_contour(composition, at, kTolerance);
             if (found.status == contour::Status::certified) one = {found.lower, found.upper};
@@ -296,7 +296,7 @@ class AccountingSearch {
 
     void narrow_accounting_search() {
         bool halve = false;
-        while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::exhausted()) {
+        while (high_->x > low_->x * (1 + kNear) && !(high_->gap > -kNear) && !work::is_work_budget_exhausted()) {
             const double left = std::log(low_->x), width = std::log(high_->x / low_->x);
             const double share = low_->gap / (low_->gap - high_->gap);  // NaN if both gaps are infinite
             const bool usable = !halve && share > 0 && share < 1;

@@ -28,8 +28,8 @@ const std::size_t second_level_cache = [] {
 
 }  // namespace
 
-std::size_t clip_element_size(Dtype dtype) noexcept {
-    return call_for_clip_dtype(dtype, []<class T> { return sizeof(T); });
+std::size_t clip_plan_element_size(Dtype dtype) noexcept {
+    return call_for_clip_tile_dtype(dtype, []<class T> { return sizeof(T); });
 }
 
 ClipPlan::ClipPlan(const ClipRequest& request) {
@@ -39,7 +39,7 @@ ClipPlan::ClipPlan(const ClipRequest& request) {
             tiles.push_back({s, c, columns + c, static_cast<std::int64_t>(std::min<std::size_t>(kTileColumns, n - c))});
         columns += n;
     }
-    row_bytes = columns * clip_element_size(request.dtype);
+    row_bytes = columns * clip_plan_element_size(request.dtype);
     const std::size_t count = std::bit_floor(std::clamp<std::size_t>(tiles.size() / kTilesPerStripe, 1, kMostStripes));
     // The columns are divided into `count` equal ranges. A stripe has the tiles whose middles lie in its range.
     std::size_t most_tiles = 0;

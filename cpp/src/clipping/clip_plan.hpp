@@ -48,6 +48,6 @@ struct ClipPlan {
 // there when they are added after the computation of the norms.
 std::size_t choose_clip_block_rows(std::size_t bytes_per_row) noexcept;
 
-std::size_t clip_element_size(Dtype dtype) noexcept;
+std::size_t clip_plan_element_size(Dtype dtype) noexcept;
 
 }  // namespace tightdp

@@ -19,9 +19,10 @@ inline constexpr bool kSingle = sizeof(T) <= 4 && !transformed;
 template <class T, bool transformed>
 TIGHTDP_CLIP_INLINE Wide load_clip_entries(const T* p, [[maybe_unused]] Transform t, [[maybe_unused]] std::int64_t j) {
     if constexpr (transformed)
-        return (load_row_wide(p + j) - load_row_wide(t.center + j)) * load_row_wide(t.inverse_scale + j);
+        return (load_wide_row_vector(p + j) - load_wide_row_vector(t.center + j)) *
+               load_wide_row_vector(t.inverse_scale + j);
     else
-        return load_row_wide(p + j);
+        return load_wide_row_vector(p + j);
 }
 
 // The type of a clip factor, which is the precision in which a row is multiplied.
@@ -49,15 +50,16 @@ template <class T, bool transformed>
 struct Squares {
     Wide sums[kVecs];
 
-    TIGHTDP_CLIP_INLINE void clear_clip_squares(Squares& s) {
+    TIGHTDP_CLIP_INLINE void clear_clip_tile_squares(Squares& s) {
         for (auto& v : s.sums) v = {DoubleVec{}, DoubleVec{}};
     }
 
-    TIGHTDP_CLIP_INLINE void take_clip_squares(Squares& s, const T* p, Transform t, std::int64_t j) {
+    TIGHTDP_CLIP_INLINE void take_clip_tile_squares(Squares& s, const T* p, Transform t, std::int64_t j) {
         for (int v = 0; v < kVecs; ++v) {
             const Wide x = load_clip_entries<T, transformed>(p, t, j + v * kWidth);
             if constexpr (kSingle<T, transformed>)
-                s.sums[v] = {add_exact_row_square(s.sums[v].low, x.low), add_exact_row_square(s.sums[v].high, x.high)};
+                s.sums[v] = {add_exact_row_vector_square(s.sums[v].low, x.low),
+                             add_exact_row_vector_square(s.sums[v].high, x.high)};
             else
                 s.sums[v] = s.sums[v] + x * x;
         }
@@ -65,7 +67,7 @@ struct Squares {
 
     // Returns the sum of the running sums. The second half of the sums is added to the first half, and so on down to
     // one number.
-    TIGHTDP_CLIP_INLINE double total_clip_squares(Squares& s) {
+    TIGHTDP_CLIP_INLINE double total_clip_tile_squares(Squares& s) {
         for (int half = kVecs / 2; half > 0; half /= 2)
             for (int v = 0; v < half; ++v) s.sums[v] = s.sums[v] + s.sums[v + half];
         double last[kWidth / 2];
@@ -81,9 +83,9 @@ template <class T, bool transformed>
 TIGHTDP_CLIP_INLINE Wide sum_clip_group(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
                                         std::int64_t j) {
     if constexpr (kSingle<T, transformed>) {
-        FloatVec total = load_row(rows[0] + j) * factors[0];
-        for (int r = 1; r < kGroup; ++r) total += load_row(rows[r] + j) * factors[r];
-        return widen_row(total);
+        FloatVec total = load_row_vector(rows[0] + j) * factors[0];
+        for (int r = 1; r < kGroup; ++r) total += load_row_vector(rows[r] + j) * factors[r];
+        return widen_row_vector(total);
     } else {
         Wide total = load_clip_entries<T, transformed>(rows[0], t, j) * factors[0];
         for (int r = 1; r < kGroup; ++r) total = total + load_clip_entries<T, transformed>(rows[r], t, j) * factors[r];
@@ -99,9 +101,9 @@ TIGHTDP_CLIP_INLINE IntVec sum_clip_integers(const T* const* rows, const Factor<
     IntVec total{};
     for (int r = 0; r < count; ++r) {
         if constexpr (kSingle<T, transformed>)
-            total += truncate_row(load_row(rows[r] + j) * factors[r]);
+            total += truncate_row_vector(load_row_vector(rows[r] + j) * factors[r]);
         else
-            total += truncate_row(load_clip_entries<T, transformed>(rows[r], t, j) * factors[r]);
+            total += truncate_row_vector(load_clip_entries<T, transformed>(rows[r], t, j) * factors[r]);
     }
     return total;
 }
@@ -152,7 +154,7 @@ struct Squarer {
 #pragma GCC unroll 8  // so that the running sums of all rows are in registers
         for (int r = 0; r < s.of.count; ++r) {
             prefetch_clip_row(s.of.rows[r] + j);
-            s.running[r].take_clip_squares(s.running[r], s.of.rows[r], s.of.t, j);
+            s.running[r].take_clip_tile_squares(s.running[r], s.of.rows[r], s.of.t, j);
         }
     }
 };
@@ -161,7 +163,7 @@ template <class T, bool transformed, int groups>
 void square_clip_tile(const Sweep& given, double* squares) {
     Squarer<T, transformed, groups> s;
     s.of.take_clip_rows(s.of, given);
-    for (auto& running : s.running) running.clear_clip_squares(running);
+    for (auto& running : s.running) running.clear_clip_tile_squares(running);
     std::int64_t j = 0;
     for (; j + kColumns <= given.n; j += kColumns) s.visit_clip_columns(s, j);
     if (const std::int64_t left = given.n - j; left > 0) {
@@ -169,7 +171,7 @@ void square_clip_tile(const Sweep& given, double* squares) {
         s.of.pad_clip_rows(s.of, tail, j, left);
         s.visit_clip_columns(s, 0);
     }
-    for (int r = 0; r < s.of.count; ++r) squares[r] += s.running[r].total_clip_squares(s.running[r]);
+    for (int r = 0; r < s.of.count; ++r) squares[r] += s.running[r].total_clip_tile_squares(s.running[r]);
 }
 
 template <class T, bool transformed, int groups, class Sum>
@@ -184,14 +186,14 @@ struct Adder {
         for (int v = 0; v < kVecs; ++v) {
             const std::int64_t at = j + v * kWidth;
             if constexpr (std::is_same_v<Sum, double>) {
-                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_row_wide(s.sums + at);
+                Wide total = s.fresh ? Wide{DoubleVec{}, DoubleVec{}} : load_wide_row_vector(s.sums + at);
                 for (int r = 0; r < s.of.count; r += kGroup)
                     total = total + sum_clip_group<T, transformed>(s.of.rows + r, s.factors + r, s.of.t, at);
-                store_row(s.sums + at, total);
+                store_row_vector(s.sums + at, total);
             } else {
-                add_row_integers(s.sums + at,
-                                 sum_clip_integers<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at),
-                                 s.fresh);
+                add_row_vector_integers(
+                    s.sums + at, sum_clip_integers<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at),
+                    s.fresh);
             }
         }
 #pragma GCC unroll 8
@@ -259,7 +261,7 @@ void finish_clip_integers(Real* __restrict out, const std::int64_t* __restrict i
 }  // namespace
 
 ClipKernels clip_tile_kernels(Dtype dtype, bool transformed, bool exact) {
-    return call_for_clip_dtype(dtype, [&]<class T> { return choose_clip_kernels<T>(transformed, exact); });
+    return call_for_clip_tile_dtype(dtype, [&]<class T> { return choose_clip_kernels<T>(transformed, exact); });
 }
 
 FinishKernels clip_finish_kernels() {

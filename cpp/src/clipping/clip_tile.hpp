@@ -14,7 +14,7 @@ inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", 
 
 // Calls f.template operator()<T>() for the type T that `dtype` names.
 template <class F>
-[[gnu::always_inline]] inline auto call_for_clip_dtype(Dtype dtype, const F& f) {
+[[gnu::always_inline]] inline auto call_for_clip_tile_dtype(Dtype dtype, const F& f) {
     switch (dtype) {
         case Dtype::float16:
             return f.template operator()<clipping::Float16>();

@@ -70,7 +70,7 @@ class Clipper {
         Block block;
         unsigned parity = 0;
         do {
-            block.start_clip_block(begin, rows, plan_.chunk_rows, end);
+            block.start_clipped_sum_block(begin, rows, plan_.chunk_rows, end);
             double* const squared = team.squares.data() + parity * plan_.clip_stripe_count() * kBlockRows;
             compute_clip_norms(block, stripes, squared);
             // Worker 0, the calling thread, decides for all workers whether to go on. A worker that decided alone might
@@ -138,7 +138,7 @@ class Clipper {
         static_assert(kBlockRows <= 64);
 
         std::size_t count_clip_rows() const { return end - begin; }
-        void start_clip_block(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
+        void start_clipped_sum_block(std::size_t row, std::size_t rows, std::size_t chunk_rows, std::size_t last) {
             begin = row;
             fresh = row % chunk_rows == 0;
             end = std::min({last, row + rows, (row / chunk_rows + 1) * chunk_rows});
@@ -255,7 +255,7 @@ class Clipper {
 
 // Returns the memory as an array of sums, which are doubles or integers of 8 bytes.
 template <class Sum>
-Sum* view_clip_sums(AlignedArray& memory) noexcept {
+Sum* cast_clipped_sum_memory(AlignedArray& memory) noexcept {
     static_assert(sizeof(Sum) == sizeof(double));
     return reinterpret_cast<Sum*>(memory.data());
 }
@@ -278,7 +278,7 @@ void clip_by_columns(const ClipRequest& request, const ClipPlan& plan, const Cli
     const std::size_t own = one_block ? std::min(kRunColumns, plan.columns) : 0;
     AlignedArray sums(one_block ? static_cast<std::size_t>(wanted) * own : plan.columns);
     parallel(wanted, [&](int worker, int workers) {
-        Sum* const first = view_clip_sums<Sum>(sums) + static_cast<std::size_t>(worker) * own;
+        Sum* const first = cast_clipped_sum_memory<Sum>(sums) + static_cast<std::size_t>(worker) * own;
         clipper.run_clip_blocks(team, 0, request.rows, rows, worker, workers, first, true);
     });
     clipper.rethrow();
@@ -290,7 +290,7 @@ void clip_by_rows(const ClipRequest& request, const ClipPlan& plan, const Clippe
     const std::size_t chunks = plan.clip_chunk_count(request.rows);
     const int wanted = choose_clip_workers(request.rows * plan.columns, chunks);
     AlignedArray memory(chunks * plan.columns);
-    Sum* const sums = view_clip_sums<Sum>(memory);
+    Sum* const sums = cast_clipped_sum_memory<Sum>(memory);
     std::deque<typename Clipper<Sum>::Team> teams;
     for (int i = 0; i < wanted; ++i) teams.emplace_back(plan.clip_stripe_count());
     SpinBarrier summed;

@@ -7,10 +7,10 @@
 
 #include "clipped_sum.cuda.hpp"
 #include "clipping/device/device_request.hpp"
+#include "clipping/device/device_table.cuh"
 #include "clipping/device/held_rows.cuh"
 #include "clipping/device/partial_sums.cuh"
 #include "clipping/device/rows_read_twice.cuh"
-#include "clipping/device/segment_table.cuh"
 #include "runtime/cuda_scratch.hpp"
 
 namespace tightdp::cuda {
@@ -45,7 +45,7 @@ class Launch {
         const SegmentTable table(table_, stream_);
         const bool dense =
             table_.size() == 1 && table_[0].stride == clip_.columns * static_cast<std::int64_t>(sizeof(T));
-        clip_.segments = table.device_entries();
+        clip_.segments = table.device_table_entries();
         const HeldShape held = choose_held_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
             int resident = 0;
             allow_clip_memory(held_kernel<T>, s.held_bytes());
@@ -55,8 +55,8 @@ class Launch {
             return resident;
         });
         if (clip_.rows == 0) return finish_clipped_sum(nullptr);
-        if (held.blocks > 0) return clip_held_rows<T>(held);
-        clip_rows_read_twice<T>();
+        if (held.blocks > 0) return launch_clipped_sum_holding_rows<T>(held);
+        launch_clipped_sum_reading_twice<T>();
     }
 
   private:
@@ -67,16 +67,16 @@ class Launch {
     }
 
     template <class T>
-    void clip_held_rows(const HeldShape& s) {
+    void launch_clipped_sum_holding_rows(const HeldShape& s) {
         const Scratch partial(static_cast<std::size_t>(s.blocks * clip_.columns) * 8, stream_);
         held_kernel<T><<<static_cast<unsigned>(s.blocks), HeldShape::kThreads, static_cast<std::size_t>(s.held_bytes()),
                          stream_>>>(clip_, s, partial.as<double>());
         check_cuda(cudaGetLastError(), "the launch of the clipped sum");
-        finish_clip_partial_sums(partial, s.blocks);
+        finish_clipped_sum_parts(partial, s.blocks);
     }
 
     template <class T>
-    void clip_rows_read_twice() {
+    void launch_clipped_sum_reading_twice() {
         const std::int64_t pieces = ceiling_quotient(clip_.columns, kDevicePiece), warps = kSumThreads / kWarp;
         const Scratch squares(static_cast<std::size_t>(clip_.rows * pieces) * 8, stream_);
         const Scratch factors(static_cast<std::size_t>(clip_.rows) * 8, stream_);
@@ -87,15 +87,15 @@ class Launch {
         factors_kernel<T><<<static_cast<unsigned>(ceiling_quotient(clip_.rows, warps)), kSumThreads, 0, stream_>>>(
             clip_, pieces, squares.as<double>(), factors.as<double>());
         const RowShare share(clip_.columns, clip_.rows, machine_.busy_device_blocks());
-        const std::int64_t chunks = share.share_chunks(clip_.rows);
+        const std::int64_t chunks = share.count_launch_chunks(clip_.rows);
         const Scratch partial(static_cast<std::size_t>(chunks * clip_.columns) * 8, stream_);
         sums_kernel<T><<<static_cast<unsigned>(share.count_launch_blocks(clip_.rows)), kSumThreads, 0, stream_>>>(
             clip_, share, factors.as<double>(), partial.as<double>());
         check_cuda(cudaGetLastError(), "the launch of the clipped sum");
-        finish_clip_partial_sums(partial, chunks);
+        finish_clipped_sum_parts(partial, chunks);
     }
 
-    void finish_clip_partial_sums(const Scratch& partial, std::int64_t parts) {
+    void finish_clipped_sum_parts(const Scratch& partial, std::int64_t parts) {
         if (parts == 1) return finish_clipped_sum(partial.as<double>());
         const Scratch sums(static_cast<std::size_t>(clip_.columns) * 8, stream_);
         const auto blocks = static_cast<unsigned>(ceiling_quotient(clip_.columns, kWarp));
@@ -134,7 +134,7 @@ void clipped_sum(const ClipRequest& request, cudaStream_t stream) {
     }
     if (request.grid > 0) return exact_sum(request, stream);
     Launch launch(request, stream);
-    call_for_clip_dtype(request.dtype, [&]<class T> { launch.launch_clipped_sum<T>(); });
+    call_for_clip_tile_dtype(request.dtype, [&]<class T> { launch.launch_clipped_sum<T>(); });
 }
 
 }  // namespace tightdp::cuda

@@ -14,7 +14,7 @@ class ClipRows {
   public:
     explicit ClipRows(const ClipRequest& request)
         : dtype_(request.dtype),
-          size_(clip_element_size(request.dtype)),
+          size_(clip_plan_element_size(request.dtype)),
           clip_(make_device_clip(request, segments_, 1)) {}
     ClipRows(const ClipRows&) = delete;
     ClipRows& operator=(const ClipRows&) = delete;
@@ -26,7 +26,7 @@ class ClipRows {
 
     // Returns the norm of a row whose sum of squares is infinite or NaN.
     double norm_of_extreme_row(std::size_t row) const noexcept {
-        return call_for_clip_dtype(dtype_, [&]<class T> {
+        return call_for_clip_tile_dtype(dtype_, [&]<class T> {
             return clipping::norm_of_large_clip_row<T>(clip_, static_cast<std::int64_t>(row));
         });
     }
@@ -35,11 +35,11 @@ class ClipRows {
     // transform (clip_tile.hpp) if there is one. The integers are below 2^62. The argument -factor makes
     // exact_clip_term() compute the products in double.
     void add_extreme_row(std::size_t row, const ClipTile& tile, double factor, std::int64_t* sums) const noexcept {
-        call_for_clip_dtype(dtype_, [&]<class T> {
+        call_for_clip_tile_dtype(dtype_, [&]<class T> {
             const auto* const p = reinterpret_cast<const T*>(find_extreme_row(row, tile));
             for (std::int64_t j = 0; j < tile.columns; ++j) {
-                const double x =
-                    transform_clip_entry(clip_, clipping::widen_entry(p[j]), static_cast<std::int64_t>(tile.first) + j);
+                const double x = transform_clip_entry(clip_, clipping::widen_device_clip_entry(p[j]),
+                                                      static_cast<std::int64_t>(tile.first) + j);
                 sums[j] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[j]) +
                                                     clipping::exact_clip_term(clip_, x, -factor));
             }

@@ -52,27 +52,27 @@ TIGHTDP_CLIP_INLINE Wide operator*(const Wide& a, double b) {
     return {a.low * b, a.high * b};
 }
 
-TIGHTDP_CLIP_INLINE FloatVec load_row(const float* p) {
+TIGHTDP_CLIP_INLINE FloatVec load_row_vector(const float* p) {
     return *reinterpret_cast<const FloatsAt*>(p);
 }
 
 template <class T>
-TIGHTDP_CLIP_INLINE FloatVec load_narrow_row(const T* p) {
+TIGHTDP_CLIP_INLINE FloatVec load_narrow_row_vector(const T* p) {
     float x[kWidth];
     for (int i = 0; i < kWidth; ++i) x[i] = clipping::to_float(p[i]);
-    return load_row(x);
+    return load_row_vector(x);
 }
-TIGHTDP_CLIP_INLINE FloatVec load_row(const clipping::Float16* p) {
-    return load_narrow_row(p);
+TIGHTDP_CLIP_INLINE FloatVec load_row_vector(const clipping::Float16* p) {
+    return load_narrow_row_vector(p);
 }
-TIGHTDP_CLIP_INLINE FloatVec load_row(const clipping::BFloat16* p) {
-    return load_narrow_row(p);
+TIGHTDP_CLIP_INLINE FloatVec load_row_vector(const clipping::BFloat16* p) {
+    return load_narrow_row_vector(p);
 }
 
 // Converts floats to doubles, exactly. The function uses intrinsics, because GCC 12 splits the vector into halves for
 // __builtin_convertvector. The AVX-512 intrinsics take a mask that selects all elements, because GCC 12 warns of an
 // undefined operand in the intrinsics without a mask.
-TIGHTDP_CLIP_INLINE Wide widen_row(FloatVec x) {
+TIGHTDP_CLIP_INLINE Wide widen_row_vector(FloatVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
     const auto high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -87,29 +87,29 @@ TIGHTDP_CLIP_INLINE Wide widen_row(FloatVec x) {
 }
 
 // Loads floats and converts them to doubles. AVX-512 and AVX2 load and convert each half in one instruction.
-TIGHTDP_CLIP_INLINE Wide load_row_wide(const float* p) {
+TIGHTDP_CLIP_INLINE Wide load_wide_row_vector(const float* p) {
 #if defined(TIGHTDP_ISA_avx512)
     return {(DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)),
             (DoubleVec)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p + 8))};
 #elif defined(TIGHTDP_ISA_avx2)
     return {(DoubleVec)_mm256_cvtps_pd(_mm_loadu_ps(p)), (DoubleVec)_mm256_cvtps_pd(_mm_loadu_ps(p + 4))};
 #else
-    return widen_row(load_row(p));
+    return widen_row_vector(load_row_vector(p));
 #endif
 }
 
-TIGHTDP_CLIP_INLINE Wide load_row_wide(const double* p) {
+TIGHTDP_CLIP_INLINE Wide load_wide_row_vector(const double* p) {
     const auto* const at = reinterpret_cast<const DoublesAt*>(p);
     return {at[0], at[1]};
 }
-TIGHTDP_CLIP_INLINE Wide load_row_wide(const clipping::Float16* p) {
-    return widen_row(load_row(p));
+TIGHTDP_CLIP_INLINE Wide load_wide_row_vector(const clipping::Float16* p) {
+    return widen_row_vector(load_row_vector(p));
 }
-TIGHTDP_CLIP_INLINE Wide load_row_wide(const clipping::BFloat16* p) {
-    return widen_row(load_row(p));
+TIGHTDP_CLIP_INLINE Wide load_wide_row_vector(const clipping::BFloat16* p) {
+    return widen_row_vector(load_row_vector(p));
 }
 
-TIGHTDP_CLIP_INLINE void store_row(double* p, const Wide& x) {
+TIGHTDP_CLIP_INLINE void store_row_vector(double* p, const Wide& x) {
     auto* const at = reinterpret_cast<DoublesAt*>(p);
     at[0] = x.low;
     at[1] = x.high;
@@ -117,7 +117,7 @@ TIGHTDP_CLIP_INLINE void store_row(double* p, const Wide& x) {
 
 // Returns a + x * x for x with at most 24 significant bits. The product x * x is exact, so a fused multiply-add
 // returns the same bits as a multiplication and an addition.
-TIGHTDP_CLIP_INLINE DoubleVec add_exact_row_square(DoubleVec a, DoubleVec x) {
+TIGHTDP_CLIP_INLINE DoubleVec add_exact_row_vector_square(DoubleVec a, DoubleVec x) {
 #if defined(TIGHTDP_ISA_avx512)
     return (DoubleVec)_mm512_fmadd_pd((__m512d)x, (__m512d)x, (__m512d)a);
 #elif defined(TIGHTDP_ISA_avx2)
@@ -128,10 +128,10 @@ TIGHTDP_CLIP_INLINE DoubleVec add_exact_row_square(DoubleVec a, DoubleVec x) {
 }
 
 // Rounds toward zero. Precondition: |x| < 2^31.
-TIGHTDP_CLIP_INLINE IntVec truncate_row(FloatVec x) {
+TIGHTDP_CLIP_INLINE IntVec truncate_row_vector(FloatVec x) {
     return __builtin_convertvector(x, IntVec);
 }
-TIGHTDP_CLIP_INLINE IntVec truncate_row(const Wide& x) {
+TIGHTDP_CLIP_INLINE IntVec truncate_row_vector(const Wide& x) {
 #if defined(TIGHTDP_ISA_avx512)
     const auto low = (HalfIntVec)_mm512_maskz_cvttpd_epi32(0xff, (__m512d)x.low);
     const auto high = (HalfIntVec)_mm512_maskz_cvttpd_epi32(0xff, (__m512d)x.high);
@@ -146,7 +146,7 @@ TIGHTDP_CLIP_INLINE IntVec truncate_row(const Wide& x) {
 }
 
 // Computes p[i] = (fresh ? 0 : p[i]) + x[i] modulo 2^64.
-TIGHTDP_CLIP_INLINE void add_row_integers(std::int64_t* p, IntVec x, bool fresh) {
+TIGHTDP_CLIP_INLINE void add_row_vector_integers(std::int64_t* p, IntVec x, bool fresh) {
     auto* const at = reinterpret_cast<LongsAt*>(p);
 #if defined(TIGHTDP_ISA_avx512)
     const HalfIntVec half[2] = {__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),

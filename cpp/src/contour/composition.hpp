@@ -14,7 +14,7 @@ namespace tightdp::contour {
 // (docs/theory/contour.md, section 8).
 enum class Direction { remove, add, replace };
 
-TIGHTDP_HD constexpr Direction contour_direction(bool add) noexcept {
+TIGHTDP_HD constexpr Direction contour_composition_direction(bool add) noexcept {
     return add ? Direction::add : Direction::remove;
 }
 
@@ -28,7 +28,7 @@ struct Pair {
     TIGHTDP_HD constexpr bool is_replace() const noexcept { return direction == Direction::replace; }
     // Returns the power beta of the weight W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). "replace" has
     // two weights, so this function does not apply to it.
-    TIGHTDP_HD constexpr double weight_power(double c) const noexcept { return is_add() ? -c : 1 + c; }
+    TIGHTDP_HD constexpr double contour_weight_power(double c) const noexcept { return is_add() ? -c : 1 + c; }
 };
 
 // Gaussian mechanisms on Poisson samples: `count` steps with the same parameters.

@@ -36,7 +36,7 @@ constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 // Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
 // `reach`, the result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
 template <class DecayFrom>
-double search_line_length(double first, double need, double reach, const DecayFrom& decay) {
+double search_composition_line_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
     for (int i = 0; i < 40 && s <= reach; ++i) {
         const double found = decay(s);
@@ -53,7 +53,7 @@ double search_line_length(double first, double need, double reach, const DecayFr
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
 // is a convex function of 1 / sigma^2 (contour.md, section 10), and lies below its chord between the ends.
-double bound_bin_log_mgf(const NoiseBin& bin, double least, double most) {
+double bound_composition_mgf_of_bin(const NoiseBin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
     const double part = width > 0 ? std::clamp((at(bin.middle) - at(bin.high)) / width, 0.0, 1.0) : 1.0;
@@ -99,11 +99,11 @@ void CompositionMgf::arrange_levels(double c, double log_inverse) {
 bool CompositionMgf::estimate_cumulants(double c, Cumulants& out) {
     if (c > reach_) {
         reach_ = 2 * c;
-        for (SampledMgf& part : guide_mgfs())
+        for (SampledMgf& part : list_composition_mgf_guides())
             if (!part.place_nodes(reach_, 0, std::log(1e4 * (1 + total_count_)), kMaxGuideNodes)) return false;
     }
     out = {0.5 * mu2_ * c * (c + 1), mu2_ * (c + 0.5), mu2_};
-    for (SampledMgf& part : guide_mgfs()) {
+    for (SampledMgf& part : list_composition_mgf_guides()) {
         const Cumulants k = part.estimate_cumulants(c);
         out.k0 += k.k0;
         out.k1 += k.k1;
@@ -146,7 +146,7 @@ double CompositionMgf::sampled_log_mgf_upper(double c) {
             if (!end.place_nodes(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
             *k = end.log_mgf(c).upper();
         }
-        sum += bin.count * (direction_ == Direction::add ? most : bound_bin_log_mgf(bin, least, most));
+        sum += bin.count * (direction_ == Direction::add ? most : bound_composition_mgf_of_bin(bin, least, most));
     }
     return sum * (1 + 1e-12);
 }
@@ -194,7 +194,7 @@ double CompositionMgf::length_by_tails(const Plan& plan, double first, double ne
     // of a step. This error is at most a thousandth of `each`, and for a large `each` at most a thousandth of |phi|.
     const double each = need / (1 + total_count_), exact = std::max(std::log(1e3 / each), each + 7);
     const std::vector<NoiseBinTail> tails = this->make_bin_tails(plan.c, first, exact);
-    return search_line_length(first, need, reach, [&](double s) {
+    return search_composition_line_length(first, need, reach, [&](double s) {
         double total = 0.5 * mu2_ * s * s;
         for (std::size_t j = 0; j < tails.size() && total < need; ++j) total += tails[j].log_decay(s);
         most = std::max(most, total);
@@ -243,7 +243,7 @@ Status CompositionMgf::place_nodes_for_plan(const Plan& plan, double log_inverse
         for (SampledMgf& part : parts) {
             if (!part.place_nodes(most, length, log_inverse, kMaxNodes)) return Status::too_many_nodes;
             products += static_cast<double>(part.node_count()) * plan.count;
-            if (part.largest_loss() * length > kMostPhase) return Status::slow_decay;
+            if (part.largest_mgf_node_loss() * length > kMostPhase) return Status::slow_decay;
         }
         return products > most_products_ ? Status::slow_decay : Status::certified;
     };
@@ -262,7 +262,7 @@ std::vector<LogRatio> CompositionMgf::log_mgf_ratios(const Plan& plan) {
         const double rule =
             part.compute_mgf_ratios(plan.c, plan.step, plan.count, xi_re.data(), xi_im.data(), rounding.data());
         for (std::size_t m = 1; m <= n; ++m)
-            ratios[m].add_power(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.step_count());
+            ratios[m].add_trapezoid_log_power(xi_re[m - 1], xi_im[m - 1], rule, rounding[m - 1], part.step_count());
     }
     for (Interpolation& some : interpolations_) some.add_to_ratios(ratios, plan.step);
     return ratios;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "composition.hpp"
-#include "contour/inversion/host_sum.hpp"
+#include "contour/inversion/host_trapezoid_sum.hpp"
 #include "contour/many_noise_multipliers/noise_bins.hpp"
 #include "contour/many_noise_multipliers/noise_interpolation.hpp"
 #include "contour/mgf/sampled_mgf.hpp"
@@ -56,7 +56,7 @@ class CompositionMgf {
     // but without the plain Gaussians.
     CertifiedLogMgf sampled_log_mgf(double c);
     double sampled_log_mgf_upper(double c);
-    bool has_bins() const { return !bins_.empty(); }
+    bool is_composition_binned() const { return !bins_.empty(); }
 
     // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines (tail_bound/moved_line.hpp).
     // The direction must be "remove" or "add".
@@ -64,12 +64,12 @@ class CompositionMgf {
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> log_mgf_ratios(const Plan& plan);
 
-    void compute_ordinates(const Plan& plan) { sum_.set_ordinates(log_mgf_ratios(plan), plan, mu2_); }
+    void compute_ordinates(const Plan& plan) { sum_.set_trapezoid_ordinates(log_mgf_ratios(plan), plan, mu2_); }
     CurveValue evaluate_curve(const Plan& plan, double epsilon) const { return sum_.evaluate_curve(plan, epsilon); }
 
   private:
     void arrange_levels(double c, double log_inverse);
-    std::vector<SampledMgf>& guide_mgfs() { return guides_.empty() ? parts_ : guides_; }
+    std::vector<SampledMgf>& list_composition_mgf_guides() { return guides_.empty() ? parts_ : guides_; }
     double longest_line(const Plan& plan, double log_inverse) const;
     // length_by_tails() and length_by_cells() find an s from which on |M(c + is)/M(c)| is below e^-need. The result is
     // larger than `reach` if no such s is known. length_by_tails() uses moved lines, which do not exist for "replace".

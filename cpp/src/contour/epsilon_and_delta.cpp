@@ -26,7 +26,7 @@ constexpr double kWide = 1e-10;
 // in composition_mgf.hpp).
 constexpr double kWideRays = 1e-6;
 
-bool is_narrow(const Result& r, double tolerance) {
+bool is_contour_result_narrow(const Result& r, double tolerance) {
     return r.status == Status::certified && r.upper - r.lower <= std::max(kWide, 10 * tolerance) * r.upper;
 }
 
@@ -34,8 +34,8 @@ Result invert_within_budget(const Composition& composition, double tolerance, bo
     return solve_within_budget([&] {
         const auto ask = [&](const Effort& effort, bool groups) {
             CompositionMgf mgf(composition, groups, effort.products);
-            const Result r = invert_curve(mgf, effort.looser * tolerance, by_delta, at);
-            return std::pair{r, mgf.has_bins()};
+            const Result r = invert_contour_curve(mgf, effort.looser * tolerance, by_delta, at);
+            return std::pair{r, mgf.is_composition_binned()};
         };
         Result r;
         bool grouped = false;
@@ -47,7 +47,7 @@ Result invert_within_budget(const Composition& composition, double tolerance, bo
                 if (rays.status == Status::certified && rays.upper - rays.lower <= kWideRays * rays.upper) return rays;
             }
         }
-        if (!grouped || is_narrow(r, tolerance)) return r;
+        if (!grouped || is_contour_result_narrow(r, tolerance)) return r;
         const Result each = ask(kWhole, false).first;
         return each.status == Status::certified || r.status != Status::certified ? each : r;
     });
@@ -63,10 +63,10 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     double largest_distance = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
-        const double one = bound_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
+        const double one = bound_contour_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
         largest_distance = std::max(largest_distance, one);
-        most += s.count * bound_add_loss_directly(s.q);
+        most += s.count * bound_contour_add_loss_directly(s.q);
     }
     // The factor covers the rounding errors of a product and a sum for each part, and the error of erf() in `distance`
     // (contour.md, section 6).
@@ -83,7 +83,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
         // adding 1 - e^epsilon loses no digits (contour.md, section 6).
         Composition other = composition;
         if (composition.direction != Direction::replace)
-            other.direction = contour_direction(composition.direction == Direction::remove);
+            other.direction = contour_composition_direction(composition.direction == Direction::remove);
         Result r = invert_within_budget(other, tolerance, false, -epsilon);
         if (r.status == Status::certified) {
             const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnitRoundoff;

@@ -48,7 +48,8 @@ void GrowingRun::LineContribution::add_contribution(const LineContribution& one,
 }
 
 void GrowingRun::Column::add_to_ratios(std::vector<LogRatio>& ratios) const {
-    for (std::size_t m = 0; m < re.size(); ++m) ratios[m + 1].add_power(re[m], im[m], rule, rounding[m], count);
+    for (std::size_t m = 0; m < re.size(); ++m)
+        ratios[m + 1].add_trapezoid_log_power(re[m], im[m], rule, rounding[m], count);
 }
 
 void GrowingRun::add_steps(const Sampled& part) {
@@ -58,8 +59,8 @@ void GrowingRun::add_steps(const Sampled& part) {
     else
         parts_[at->second].count += part.count;
     total_count_ += part.count;
-    distance_ += part.count * bound_step_delta_directly(part.sigma, part.q);
-    most_ += part.count * bound_add_loss_directly(part.q);
+    distance_ += part.count * bound_contour_step_delta_directly(part.sigma, part.q);
+    most_ += part.count * bound_contour_add_loss_directly(part.q);
     ++additions_;
     std::optional<Line> line = std::exchange(line_, {});  // the line is lost if extend_line() is interrupted
     if (!line) return;
@@ -75,7 +76,7 @@ GrowingRun::Column GrowingRun::make_column(const Line& line, const Sampled& give
     SampledMgf part(pair, 1);
     for (std::vector<double>* array : {&out.re, &out.im, &out.rounding}) array->assign(plan.count, 0.0);
     if (!part.place_nodes(std::max(plan.right.c, plan.c), end, line.log_inverse, kMaxNodes) ||
-        part.largest_loss() * end > kMostPhase) {
+        part.largest_mgf_node_loss() * end > kMostPhase) {
         out.at.rule = HUGE_VAL;  // an infinite error, with which nothing is certified
         return out;
     }
@@ -115,8 +116,8 @@ std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double toler
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // If there is no saddle point, invert_curve() solves twice and takes the second contour from the first solution
-    // (inversion/invert.hpp). Then no line can be kept.
+    // If there is no saddle point, invert_contour_curve() solves twice and takes the second contour from the first
+    // solution (inversion/invert.hpp). Then no line can be kept.
     if (Planner<CompositionMgf>(mgf, tolerance, plan).make_plan(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};
@@ -166,7 +167,7 @@ Result GrowingRun::solve_on_line(Line& line, double delta) {
     plan.right.k = with_plain(all.right, plan.right.c).upper();
     plan.log_decay = -(all.decay + 0.5 * mu2 * end * end) * (1 - 1e-9);
     plan.epsilon = line.epsilon;
-    sum_.set_ordinates(ratios, plan, mu2);
+    sum_.set_trapezoid_ordinates(ratios, plan, mu2);
     double epsilon;
     Result r = invert_for_epsilon(KeptCurve{sum_}, plan, delta, epsilon);
     r.abscissae = plan.count + 1;

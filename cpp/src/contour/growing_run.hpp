@@ -22,7 +22,7 @@ class GrowingRun {
     void add_steps(const Sampled& part);
     // Adds mu2 = count / sigma^2 of plain Gaussians, those without sampling. The sum over all calls must have a
     // relative error of at most 2^-51 (contour.md, section 5.3).
-    void add_plain_gaussians(double mu2) { mu2_ += mu2; }
+    void add_gaussians_to_growing_run(double mu2) { mu2_ += mu2; }
 
     // Bounds epsilon as epsilon() of epsilon_and_delta.hpp does. The line is kept for the next call. A kept line
     // changes at most the last digits of a result. If epsilon may be 0, the status of the result is not `certified`. If

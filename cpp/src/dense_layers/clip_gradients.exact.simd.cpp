@@ -171,7 +171,7 @@ struct Sixteen {
     Vec part[16 / kLanes];
 };
 
-TIGHTDP_VINLINE double total_sixteen_sums(const Sixteen& s) {
+TIGHTDP_VINLINE double total_sixteen_gradient_sums(const Sixteen& s) {
     double lanes[16];
     __builtin_memcpy(lanes, &s, sizeof lanes);
     for (int half = 8; half > 0; half /= 2)
@@ -198,7 +198,7 @@ TIGHTDP_VINLINE double sum_scaled_layer_squares(const DenseClip& c, const double
         }
         q += layer.padded;
     }
-    return total_sixteen_sums(sums);
+    return total_sixteen_gradient_sums(sums);
 }
 
 // Writes the integers q of record k to the scratch, and returns the sum of (q grid / b)^2 over all layers and entries.
@@ -219,7 +219,7 @@ TIGHTDP_VINLINE double round_scaled_layer_rows(const DenseClip& c, std::int64_t 
             }
         q += layer.padded;
     }
-    return total_sixteen_sums(sums);
+    return total_sixteen_gradient_sums(sums);
 }
 
 template <class T>

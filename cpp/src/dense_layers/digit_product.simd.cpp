@@ -18,21 +18,21 @@ static_assert(kDenseBlock == kRowBytes);
 class TilesInMemory {
   public:
     template <int tile>
-    void clear_digit_tile() {
+    void clear_digit_product_tile() {
         for (std::int32_t& x : tiles_[tile]) x = 0;
     }
     template <int tile>
-    void load_digit_tile(const std::uint8_t* from) {
+    void load_digit_product_tile(const std::uint8_t* from) {
         __builtin_memcpy(tiles_[tile], from, kTileBytes);
     }
     template <int tile>
-    void store_digit_tile(std::int32_t* to) const {
+    void store_digit_product_tile(std::int32_t* to) const {
         __builtin_memcpy(to, tiles_[tile], kTileBytes);
     }
     // Adds to sums[m][n] the products of byte 4 k + i of row m of `left` and byte 4 n + i of row k of `right`, for all
     // k and all i < 4.
     template <int sums, int left, int right>
-    void multiply_digit_tiles() {
+    void multiply_digit_product_tiles() {
         const auto* const a = reinterpret_cast<const signed char*>(tiles_[left]);
         const auto* const b = reinterpret_cast<const signed char*>(tiles_[right]);
         for (int m = 0; m < 16; ++m)
@@ -65,19 +65,19 @@ class TileRegisters {
     ~TileRegisters() { asm volatile("tilerelease" ::); }
 
     template <int tile>
-    void clear_digit_tile() {
+    void clear_digit_product_tile() {
         asm volatile("tilezero %%tmm%c0" ::"i"(tile));
     }
     template <int tile>
-    void load_digit_tile(const std::uint8_t* from) {
+    void load_digit_product_tile(const std::uint8_t* from) {
         asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(std::int64_t{kRowBytes}), "i"(tile) : "memory");
     }
     template <int tile>
-    void store_digit_tile(std::int32_t* to) const {
+    void store_digit_product_tile(std::int32_t* to) const {
         asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(std::int64_t{kRowBytes}), "i"(tile) : "memory");
     }
     template <int sums, int left, int right>
-    void multiply_digit_tiles() {
+    void multiply_digit_product_tiles() {
         asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(sums), "i"(left), "i"(right));
     }
 };
@@ -112,29 +112,29 @@ void add_digit_product(const PackedProduct& p) {
             prefetch_product_totals(p, o, j, kOutputs, kColumns);
             for (std::int64_t first = 0; first < p.records; first += p.limit) {
                 const std::int64_t end = p.records - first < p.limit ? p.records : first + p.limit;
-                tiles.template clear_digit_tile<0>();
-                tiles.template clear_digit_tile<1>();
-                tiles.template clear_digit_tile<2>();
-                tiles.template clear_digit_tile<3>();
+                tiles.template clear_digit_product_tile<0>();
+                tiles.template clear_digit_product_tile<1>();
+                tiles.template clear_digit_product_tile<2>();
+                tiles.template clear_digit_product_tile<3>();
                 for (std::int64_t k = first; k < end; k += kDenseBlock) {
                     const std::uint8_t* const w = p.weights + kWeightDigits * o * p.records + k * kWeights;
                     const std::uint8_t* const q = p.inputs + kInputDigits * j * p.records + k * kInputs;
-                    tiles.template load_digit_tile<4>(q);
-                    tiles.template load_digit_tile<5>(q + kTileBytes);
-                    tiles.template load_digit_tile<6>(w);
-                    tiles.template multiply_digit_tiles<0, 6, 4>();
-                    tiles.template multiply_digit_tiles<1, 6, 5>();
-                    tiles.template load_digit_tile<7>(w + kTileBytes);
-                    tiles.template multiply_digit_tiles<1, 7, 4>();
-                    tiles.template multiply_digit_tiles<2, 7, 5>();
-                    tiles.template load_digit_tile<6>(w + 2 * kTileBytes);
-                    tiles.template multiply_digit_tiles<2, 6, 4>();
-                    tiles.template multiply_digit_tiles<3, 6, 5>();
+                    tiles.template load_digit_product_tile<4>(q);
+                    tiles.template load_digit_product_tile<5>(q + kTileBytes);
+                    tiles.template load_digit_product_tile<6>(w);
+                    tiles.template multiply_digit_product_tiles<0, 6, 4>();
+                    tiles.template multiply_digit_product_tiles<1, 6, 5>();
+                    tiles.template load_digit_product_tile<7>(w + kTileBytes);
+                    tiles.template multiply_digit_product_tiles<1, 7, 4>();
+                    tiles.template multiply_digit_product_tiles<2, 7, 5>();
+                    tiles.template load_digit_product_tile<6>(w + 2 * kTileBytes);
+                    tiles.template multiply_digit_product_tiles<2, 6, 4>();
+                    tiles.template multiply_digit_product_tiles<3, 6, 5>();
                 }
-                tiles.template store_digit_tile<0>(sums[0]);
-                tiles.template store_digit_tile<1>(sums[1]);
-                tiles.template store_digit_tile<2>(sums[2]);
-                tiles.template store_digit_tile<3>(sums[3]);
+                tiles.template store_digit_product_tile<0>(sums[0]);
+                tiles.template store_digit_product_tile<1>(sums[1]);
+                tiles.template store_digit_product_tile<2>(sums[2]);
+                tiles.template store_digit_product_tile<3>(sums[3]);
                 add_digit_sums(sums, p, o, j);
             }
         }

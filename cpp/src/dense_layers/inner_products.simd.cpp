@@ -21,7 +21,7 @@ constexpr int kAcross = kInnerPositions, kShorts = 2 * kWords;
 // Adds the halves of groups of `group` lanes of a and b. The result has the groups of a and then those of b, each half
 // as long.
 template <int group, int... lane>
-TIGHTDP_VINLINE Words add_halves(Words a, Words b, std::integer_sequence<int, lane...>) {
+TIGHTDP_VINLINE Words add_inner_product_halves(Words a, Words b, std::integer_sequence<int, lane...>) {
     constexpr int half = group / 2;
     return __builtin_shufflevector(a, b, (lane / half * group + lane % half)...) +
            __builtin_shufflevector(a, b, (lane / half * group + lane % half + half)...);
@@ -29,12 +29,13 @@ TIGHTDP_VINLINE Words add_halves(Words a, Words b, std::integer_sequence<int, la
 
 // Returns the sums of all lanes of `count` vectors, each in kWords / count lanes.
 template <int count>
-TIGHTDP_VINLINE Words sum_lanes(const Words* s) {
+TIGHTDP_VINLINE Words sum_inner_product_lanes(const Words* s) {
     if constexpr (count == 1)
         return *s;
     else
-        return add_halves<2 * kWords / count>(sum_lanes<count / 2>(s), sum_lanes<count / 2>(s + count / 2),
-                                              std::make_integer_sequence<int, kWords>());
+        return add_inner_product_halves<2 * kWords / count>(sum_inner_product_lanes<count / 2>(s),
+                                                            sum_inner_product_lanes<count / 2>(s + count / 2),
+                                                            std::make_integer_sequence<int, kWords>());
 }
 
 // Computes the inner products of kDown rows at `left` with kAcross rows at `right`.
@@ -52,7 +53,7 @@ TIGHTDP_VINLINE void multiply_position_tile(const std::int16_t* left, const std:
     }
 #pragma GCC unroll 4
     for (int i = 0; i < kDown * kAcross; i += kWords) {
-        const Words sums = sum_lanes<kWords>(s + i);
+        const Words sums = sum_inner_product_lanes<kWords>(s + i);
         __builtin_memcpy(out + i, &sums, sizeof sums);
     }
 }

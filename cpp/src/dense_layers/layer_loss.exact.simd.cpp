@@ -6,32 +6,32 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// load_loss_run() loads kLanes consecutive numbers as doubles. store_loss_run() stores doubles as numbers of type float
-// or double.
+// load_layer_loss_run() loads kLanes consecutive numbers as doubles. store_layer_loss_run() stores doubles as numbers
+// of type float or double.
 using Floats = float __attribute__((vector_size(4 * kLanes)));
 
-TIGHTDP_VINLINE Vec load_loss_run(const float* p) {
+TIGHTDP_VINLINE Vec load_layer_loss_run(const float* p) {
     Floats v;
     __builtin_memcpy(&v, p, sizeof v);
     return __builtin_convertvector(v, Vec);
 }
-TIGHTDP_VINLINE Vec load_loss_run(const double* p) {
+TIGHTDP_VINLINE Vec load_layer_loss_run(const double* p) {
     return load(p);
 }
 
-TIGHTDP_VINLINE void store_loss_run(float* p, Vec v) {
+TIGHTDP_VINLINE void store_layer_loss_run(float* p, Vec v) {
     const Floats rounded = __builtin_convertvector(v, Floats);
     __builtin_memcpy(p, &rounded, sizeof rounded);
 }
-TIGHTDP_VINLINE void store_loss_run(double* p, Vec v) {
+TIGHTDP_VINLINE void store_layer_loss_run(double* p, Vec v) {
     store(p, v);
 }
 
 // Returns column o of `count` rows. Lane i has the entry of row i. If count < kLanes, the last row fills the remaining
 // lanes.
 template <class T>
-TIGHTDP_VINLINE Vec load_loss_column(const T* rows, std::int64_t stride, std::int64_t o, std::int64_t count) {
-    if (stride == 1 && count == kLanes) return load_loss_run(rows);
+TIGHTDP_VINLINE Vec load_layer_loss_column(const T* rows, std::int64_t stride, std::int64_t o, std::int64_t count) {
+    if (stride == 1 && count == kLanes) return load_layer_loss_run(rows);
     Vec v{};
     for (std::int64_t i = 0; i < kLanes; ++i)
         v[i] = static_cast<double>(rows[(i < count ? i : count - 1) * stride + o]);
@@ -39,17 +39,17 @@ TIGHTDP_VINLINE Vec load_loss_column(const T* rows, std::int64_t stride, std::in
 }
 
 template <class T>
-TIGHTDP_VINLINE void store_loss_column(T* rows, std::int64_t stride, std::int64_t o, std::int64_t count, Vec v) {
-    if (stride == 1 && count == kLanes) return store_loss_run(rows, v);
+TIGHTDP_VINLINE void store_layer_loss_column(T* rows, std::int64_t stride, std::int64_t o, std::int64_t count, Vec v) {
+    if (stride == 1 && count == kLanes) return store_layer_loss_run(rows, v);
     for (std::int64_t i = 0; i < count; ++i) rows[i * stride + o] = static_cast<T>(v[i]);
 }
 
-TIGHTDP_VINLINE Vec keep_finite_loss(Vec z, Vec value) {
+TIGHTDP_VINLINE Vec keep_finite_layer_loss(Vec z, Vec value) {
     return select(abs(z) <= 0x1.fffffffffffffp1023, value, splat(__builtin_nan("")));
 }
 
 // Returns 1 in the lanes of records whose class is `one`, and 0 in the other lanes.
-TIGHTDP_VINLINE Vec indicate_loss_class(const std::int64_t* targets, std::int64_t one, std::int64_t count) {
+TIGHTDP_VINLINE Vec indicate_layer_loss_class(const std::int64_t* targets, std::int64_t one, std::int64_t count) {
     if (count == kLanes) {
         Mask t;
         __builtin_memcpy(&t, targets, sizeof t);
@@ -92,16 +92,16 @@ struct Softmax {
 
 // Computes the softmax of kLanes rows of scores z. The exponentials are written to `powers` unless `powers` is null.
 template <class T>
-TIGHTDP_VINLINE Softmax<T> loss_softmax(const T* z, std::int64_t outputs, std::int64_t count, T* powers) {
-    Softmax<T> s{load_loss_column(z, outputs, 0, count), splat(0.0), splat(0.0)};
+TIGHTDP_VINLINE Softmax<T> layer_loss_softmax(const T* z, std::int64_t outputs, std::int64_t count, T* powers) {
+    Softmax<T> s{load_layer_loss_column(z, outputs, 0, count), splat(0.0), splat(0.0)};
     for (std::int64_t o = 0; o < outputs; ++o) {
-        const Vec x = load_loss_column(z, outputs, o, count);
+        const Vec x = load_layer_loss_column(z, outputs, o, count);
         s.top = max(s.top, x);
-        s.finite = s.finite + keep_finite_loss(x, splat(0.0));
+        s.finite = s.finite + keep_finite_layer_loss(x, splat(0.0));
     }
     for (std::int64_t o = 0; o < outputs; ++o) {
-        const Vec e = exp(load_loss_column(z, outputs, o, count) - s.top);
-        if (powers) store_loss_column(powers, outputs, o, count, e);
+        const Vec e = exp(load_layer_loss_column(z, outputs, o, count) - s.top);
+        if (powers) store_layer_loss_column(powers, outputs, o, count, e);
         s.sum += e;
     }
     return s;
@@ -114,22 +114,22 @@ void layer_loss_residual(const LossRequest<T>& r, T* out) {
         const std::int64_t count = r.rows - k < kLanes ? r.rows - k : kLanes;
         const T* const z = r.z + k * d;
         if (r.kind == LossKind::multinomial) {
-            const auto s = loss_softmax(z, d, count, out + k * d);
+            const auto s = layer_loss_softmax(z, d, count, out + k * d);
             const Vec inverse = 1.0 / s.sum + s.finite;
             for (std::int64_t o = 0; o < d; ++o)
-                store_loss_column(out + k * d, d, o, count,
-                                  load_loss_column(out + k * d, d, o, count) * inverse -
-                                      indicate_loss_class(r.targets + k, o, count));
+                store_layer_loss_column(out + k * d, d, o, count,
+                                        load_layer_loss_column(out + k * d, d, o, count) * inverse -
+                                            indicate_layer_loss_class(r.targets + k, o, count));
             continue;
         }
         Vec finite = splat(0.0);
         for (std::int64_t o = 0; o < d; ++o)
-            finite = finite + keep_finite_loss(load_loss_column(z, d, o, count), splat(0.0));
+            finite = finite + keep_finite_layer_loss(load_layer_loss_column(z, d, o, count), splat(0.0));
         for (std::int64_t o = 0; o < d; ++o) {
-            const Vec own = indicate_loss_class(r.targets + k, d == 1 ? 1 : o, count);
-            store_loss_column(
+            const Vec own = indicate_layer_loss_class(r.targets + k, d == 1 ? 1 : o, count);
+            store_layer_loss_column(
                 out + k * d, d, o, count,
-                layer_loss_of_score(r.kind, load_loss_column(z, d, o, count), own, r.width).derivative + finite);
+                layer_loss_of_score(r.kind, load_layer_loss_column(z, d, o, count), own, r.width).derivative + finite);
         }
     }
 }
@@ -142,7 +142,7 @@ void layer_loss_value(const LossRequest<T>& r, double* out) {
         const T* const z = r.z + k * d;
         Vec sum = splat(0.0);
         if (r.kind == LossKind::multinomial) {
-            const auto s = loss_softmax(z, d, count, static_cast<T*>(nullptr));
+            const auto s = layer_loss_softmax(z, d, count, static_cast<T*>(nullptr));
             Vec chosen{};
             for (std::int64_t i = 0; i < count; ++i) {
                 const std::int64_t own = r.targets[k + i];
@@ -151,12 +151,12 @@ void layer_loss_value(const LossRequest<T>& r, double* out) {
             sum = log(s.sum) + (s.top - chosen) + s.finite;
         } else {
             for (std::int64_t o = 0; o < d; ++o) {
-                const Vec x = load_loss_column(z, d, o, count),
-                          own = indicate_loss_class(r.targets + k, d == 1 ? 1 : o, count);
-                sum += keep_finite_loss(x, layer_loss_of_score(r.kind, x, own, r.width).value);
+                const Vec x = load_layer_loss_column(z, d, o, count),
+                          own = indicate_layer_loss_class(r.targets + k, d == 1 ? 1 : o, count);
+                sum += keep_finite_layer_loss(x, layer_loss_of_score(r.kind, x, own, r.width).value);
             }
         }
-        store_loss_column(out + k, 1, 0, count, sum);
+        store_layer_loss_column(out + k, 1, 0, count, sum);
     }
 }
 
@@ -165,9 +165,9 @@ template <class T>
 void layer_tanh(const T* x, std::int64_t n, T* out) {
     for (std::int64_t k = 0; k < n; k += kLanes) {
         const std::int64_t count = n - k < kLanes ? n - k : kLanes;
-        const Vec v = load_loss_column(x + k, 1, 0, count);
+        const Vec v = load_layer_loss_column(x + k, 1, 0, count);
         const Vec e = expm1(2.0 * max(min(v, splat(20.0)), splat(-20.0)));
-        store_loss_column(out + k, 1, 0, count, select(v == v, e / (e + 2.0), v));
+        store_layer_loss_column(out + k, 1, 0, count, select(v == v, e / (e + 2.0), v));
     }
 }
 

@@ -124,14 +124,14 @@ TIGHTDP_VINLINE Columns load_layer_columns(const T* x, std::int64_t left) {
         x = padded;
     }
     Columns c;
-    for (int i = 0; i < kWides; ++i) c.wide[i] = load_row_wide(x + i * kWidth);
+    for (int i = 0; i < kWides; ++i) c.wide[i] = load_wide_row_vector(x + i * kWidth);
     return c;
 }
 
 // Returns the sum of all lanes. The second half of the lanes is added to the first half, and so on down to one lane.
 TIGHTDP_VINLINE double total_layer_lanes(const Columns& c) {
     double lanes[kColumns];
-    for (int i = 0; i < kWides; ++i) store_row(lanes + i * kWidth, c.wide[i]);
+    for (int i = 0; i < kWides; ++i) store_row_vector(lanes + i * kWidth, c.wide[i]);
     for (std::int64_t half = kColumns / 2; half > 0; half /= 2)
         for (std::int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
     return lanes[0];

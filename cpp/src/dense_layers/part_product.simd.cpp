@@ -136,7 +136,8 @@ TIGHTDP_VINLINE std::int32_t larger_part_size(std::int32_t most, std::int32_t x)
 
 // Confines the weights of one output to kLargestWeight. Returns the sum over records of |w| times the largest |q|,
 // which is exact, because its terms are 64 integers below 2^38.
-TIGHTDP_VINLINE double confine_part_weights(const double* w, const LargestInputs& largest, std::int32_t* integers) {
+TIGHTDP_VINLINE double confine_part_product_weights(const double* w, const LargestInputs& largest,
+                                                    std::int32_t* integers) {
     Vec reach{};
     for (std::int64_t k = 0; k < kDenseBlock; k += kLanes)
         reach += min(abs(load(w + k)), splat(kLargestWeight)) * load(largest + k);
@@ -147,7 +148,7 @@ TIGHTDP_VINLINE double confine_part_weights(const double* w, const LargestInputs
 }
 
 // Splits the weights of two records into low and high parts, and writes both pairs.
-TIGHTDP_VINLINE void split_pair(std::int32_t first, std::int32_t second, std::uint32_t* parts) {
+TIGHTDP_VINLINE void split_part_product_pair(std::int32_t first, std::int32_t second, std::uint32_t* parts) {
     parts[0] = join_part_words(low_digit(first), low_digit(second));
     parts[1] = join_part_words(without_low_digit(first), without_low_digit(second));
 }
@@ -158,7 +159,7 @@ TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const
     std::int32_t most = 0;
     block.reach = 0;
     for (std::int64_t i = 0; i < outputs; ++i) {
-        const double reach = confine_part_weights(w + i * kDenseBlock, largest, integers[i]);
+        const double reach = confine_part_product_weights(w + i * kDenseBlock, largest, integers[i]);
         block.reach = block.reach > reach ? block.reach : reach;
         for (const std::int32_t x : integers[i]) most = larger_part_size(most, x);
     }
@@ -171,7 +172,7 @@ TIGHTDP_VINLINE void pack_part_tile(const double* w, std::int64_t outputs, const
     }
     for (int i = 0; i < kOutputs; ++i)
         for (std::int64_t k = 0; k < kPairs; ++k)
-            split_pair(integers[i][2 * k], integers[i][2 * k + 1], block.rows[i / 4][k] + i % 4 * 2);
+            split_part_product_pair(integers[i][2 * k], integers[i][2 * k + 1], block.rows[i / 4][k] + i % 4 * 2);
 }
 
 void pack_part_weights(const double* w, std::int64_t outputs, const LargestInputs& largest, PackedPlace place) {
@@ -185,8 +186,8 @@ using EightIntegers = std::int32_t __attribute__((vector_size(4 * kOutputs)));
 using EightDoubles = double __attribute__((vector_size(8 * kOutputs)));
 
 // Returns the first `outputs` weights of record k, confined to kLargestWeight, and zeros for missing ones.
-TIGHTDP_VINLINE EightIntegers load_weights(const std::int32_t* w, std::int64_t stride, std::int64_t k,
-                                           std::int64_t count, std::int64_t outputs) {
+TIGHTDP_VINLINE EightIntegers load_part_product_weights(const std::int32_t* w, std::int64_t stride, std::int64_t k,
+                                                        std::int64_t count, std::int64_t outputs) {
     constexpr std::int32_t most = kLargestWeight;
     EightIntegers x{};
     if (k < count && outputs == kOutputs)
@@ -198,13 +199,13 @@ TIGHTDP_VINLINE EightIntegers load_weights(const std::int32_t* w, std::int64_t s
 }
 
 // Packs the weights of one tile, the first `outputs` of each row. Missing outputs and records have zeros.
-TIGHTDP_VINLINE void pack_tile_of_rows(const std::int32_t* w, std::int64_t stride, std::int64_t count,
-                                       std::int64_t outputs, const LargestInputs& largest, Block& block) {
+TIGHTDP_VINLINE void pack_part_product_tile_of_rows(const std::int32_t* w, std::int64_t stride, std::int64_t count,
+                                                    std::int64_t outputs, const LargestInputs& largest, Block& block) {
     EightDoubles reach{};
     EightIntegers sizes{};
     for (std::int64_t k = 0; k < kDenseBlock; k += 2) {
-        const EightIntegers x[2] = {load_weights(w, stride, k, count, outputs),
-                                    load_weights(w, stride, k + 1, count, outputs)};
+        const EightIntegers x[2] = {load_part_product_weights(w, stride, k, count, outputs),
+                                    load_part_product_weights(w, stride, k + 1, count, outputs)};
         for (int r = 0; r < 2; ++r) {
             const EightIntegers size = x[r] < 0 ? -x[r] : x[r];
             sizes |= size;
@@ -220,17 +221,18 @@ TIGHTDP_VINLINE void pack_tile_of_rows(const std::int32_t* w, std::int64_t strid
     }
     if (block.is_short_part_block()) return;
     for (std::int64_t k = 0; k < kPairs; ++k) {
-        const EightIntegers first = load_weights(w, stride, 2 * k, count, outputs),
-                            second = load_weights(w, stride, 2 * k + 1, count, outputs);
-        for (int i = 0; i < kOutputs; ++i) split_pair(first[i], second[i], block.rows[i / 4][k] + i % 4 * 2);
+        const EightIntegers first = load_part_product_weights(w, stride, 2 * k, count, outputs),
+                            second = load_part_product_weights(w, stride, 2 * k + 1, count, outputs);
+        for (int i = 0; i < kOutputs; ++i)
+            split_part_product_pair(first[i], second[i], block.rows[i / 4][k] + i % 4 * 2);
     }
 }
 
 void pack_weight_rows(const WeightRows& r, const LargestInputs& largest, PackedPlace place) {
     auto* const blocks = reinterpret_cast<Block*>(place.first) + place.at / kDenseBlock;
     for (std::int64_t o = 0; o < r.outputs; o += kOutputs)
-        pack_tile_of_rows(r.w + o, r.outputs, r.count, r.outputs - o < kOutputs ? r.outputs - o : kOutputs, largest,
-                          blocks[o / kOutputs * (place.records / kDenseBlock)]);
+        pack_part_product_tile_of_rows(r.w + o, r.outputs, r.count, r.outputs - o < kOutputs ? r.outputs - o : kOutputs,
+                                       largest, blocks[o / kOutputs * (place.records / kDenseBlock)]);
 }
 
 template <class T>

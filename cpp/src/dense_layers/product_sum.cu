@@ -1,6 +1,6 @@
 // Rounds, clips and adds the records of a product sum on a device, one chunk of records after the other (theory:
 // docs/theory/exact-products.md, sections 7 and 8). Compile without contraction of a * b + c to fused multiply-adds.
-#include "clipping/device/segment_table.cuh"
+#include "clipping/device/device_table.cuh"
 #include "dense_layers/device/product_launch.cuh"
 #include "dense_layers/device/record_clip_kernels.cuh"
 #include "product_sum.cuda.hpp"
@@ -9,7 +9,7 @@ namespace tightdp::cuda {
 namespace {
 
 // Returns a number of thread blocks in the type that a launch needs.
-unsigned layer_launch_blocks(std::int64_t blocks) {
+unsigned product_sum_launch_blocks(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
@@ -36,18 +36,18 @@ class LayerChunk {
     void add_layer_chunk() {
         for (const DeviceLayer& layer : layers_) {
             const std::int64_t blocks = ceiling_quotient(count_, kRowThreads / kRowLanes);
-            row_units_kernel<T><<<layer_launch_blocks(blocks), kRowThreads, 0, stream_>>>(
+            row_units_kernel<T><<<product_sum_launch_blocks(blocks), kRowThreads, 0, stream_>>>(
                 find_layer_rows(layer), count_, layer.columns, least_layer_norm(layer), layer.rounding_factors,
                 layer.squares);
         }
         const DeviceTable<DeviceLayer> table(layers_, stream_);
         clip_records_kernel<T>
-            <<<layer_launch_blocks(ceiling_quotient(count_, kClipThreads)), kClipThreads, 0, stream_>>>(
-                make_record_clip(r_, table.device_entries(), first_, count_, weights_.as<double>()));
+            <<<product_sum_launch_blocks(ceiling_quotient(count_, kClipThreads)), kClipThreads, 0, stream_>>>(
+                make_record_clip(r_, table.device_table_entries(), first_, count_, weights_.as<double>()));
         check_cuda(cudaGetLastError(), "the launch of a product sum");
         double* w = weights_.as<double>();
         for (std::size_t l = 0; l < layers_.size(); ++l) {
-            add_layer(layers_[l], w, r_.totals[l]);
+            add_layer_product_sum(layers_[l], w, r_.totals[l]);
             w += layers_[l].outputs * count_;
         }
     }
@@ -57,15 +57,16 @@ class LayerChunk {
         return static_cast<const T*>(layer.inputs) + first_ * layer.columns;
     }
 
-    void add_layer(const DeviceLayer& layer, const double* w, std::int64_t* total) {
+    void add_layer_product_sum(const DeviceLayer& layer, const double* w, std::int64_t* total) {
         if (layer.outputs == 0 || layer.columns == 0) return;
         if (!layer.is_formed_layer())
             return launch_product_of_operands(
                 ClippedWeights{w, count_, layer.outputs},
                 RoundedRows<T>{find_layer_rows(layer), count_, layer.columns, layer.rounding_factors}, total, stream_);
         const WeightedRows<T> weighted =
-            share_weighted_rows(find_layer_rows(layer), count_, layer, w, total, processors_);
-        add_rows_kernel<T><<<layer_launch_blocks(weighted.count_launch_blocks()), kRowThreads, 0, stream_>>>(weighted);
+            share_weighted_layer_rows(find_layer_rows(layer), count_, layer, w, total, processors_);
+        add_rows_kernel<T>
+            <<<product_sum_launch_blocks(weighted.count_launch_blocks()), kRowThreads, 0, stream_>>>(weighted);
         check_cuda(cudaGetLastError(), "the launch of a sum of rows");
     }
 

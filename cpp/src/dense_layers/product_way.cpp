@@ -20,7 +20,7 @@ constexpr double kMost32 = 0x7fffffff;
 
 #if defined(TIGHTDP_X86_DISPATCH)
 // Returns bit `bit` of a register of leaf 7 of cpuid. `which` is 0 for eax, 1 for ebx, 2 for ecx, and 3 for edx.
-bool processor_has_product_unit(unsigned subleaf, int which, int bit) noexcept {
+bool read_product_way_cpuid_bit(unsigned subleaf, int which, int bit) noexcept {
     unsigned r[4];
     return __get_cpuid_count(7, subleaf, &r[0], &r[1], &r[2], &r[3]) && (r[which] >> bit & 1);
 }
@@ -32,11 +32,11 @@ class Ways {
         add_product_way(TIGHTDP_SELECT_SIMD(multiply_add_product_way)());
 #if defined(TIGHTDP_X86_DISPATCH)
         const bool vnni = active_isa() == Isa::avx512
-                              ? processor_has_product_unit(0, 2, 11)
-                              : active_isa() == Isa::avx2 && processor_has_product_unit(1, 0, 4);
+                              ? read_product_way_cpuid_bit(0, 2, 11)
+                              : active_isa() == Isa::avx2 && read_product_way_cpuid_bit(1, 0, 4);
         if (vnni) add_product_way(TIGHTDP_SELECT_SIMD(dot_product_way)());
-        if (active_isa() == Isa::avx512 && processor_has_product_unit(0, 3, 24) &&
-            processor_has_product_unit(0, 3, 25) && system::grant_tiles())
+        if (active_isa() == Isa::avx512 && read_product_way_cpuid_bit(0, 3, 24) &&
+            read_product_way_cpuid_bit(0, 3, 25) && system::grant_tiles())
             add_product_way(TIGHTDP_SELECT_SIMD(tile_product_way)());
 #endif
         tried_ = count_;

@@ -168,7 +168,7 @@ inline void pass4_back(const FftTables& w, double* re, double* im, size_t m) {
     }
 }
 
-void complex_forward(const FftTables& w, double* re, double* im, size_t m) {
+void complex_fft_forward(const FftTables& w, double* re, double* im, size_t m) {
     pass4(w, re, im, m);
     if (m == 64) {
         for (size_t b = 0; b < 64; b += 8 * kLanes) last_pass<true>(w, re + b, im + b);
@@ -176,25 +176,25 @@ void complex_forward(const FftTables& w, double* re, double* im, size_t m) {
         for (size_t b = 0; b < 128; b += 32) pass4(w, re + b, im + b, 32);
         for (size_t b = 0; b < 128; b += 8 * kLanes) last_pass<false>(w, re + b, im + b);
     } else {
-        for (size_t b = 0; b < m; b += m / 4) complex_forward(w, re + b, im + b, m / 4);
+        for (size_t b = 0; b < m; b += m / 4) complex_fft_forward(w, re + b, im + b, m / 4);
     }
 }
 
-void complex_inverse(const FftTables& w, double* re, double* im, size_t m) {
+void complex_fft_inverse(const FftTables& w, double* re, double* im, size_t m) {
     if (m == 64) {
         for (size_t b = 0; b < 64; b += 8 * kLanes) first_pass_back<true>(w, re + b, im + b);
     } else if (m == 128) {
         for (size_t b = 0; b < 128; b += 8 * kLanes) first_pass_back<false>(w, re + b, im + b);
         for (size_t b = 0; b < 128; b += 32) pass4_back(w, re + b, im + b, 32);
     } else {
-        for (size_t b = 0; b < m; b += m / 4) complex_inverse(w, re + b, im + b, m / 4);
+        for (size_t b = 0; b < m; b += m / 4) complex_fft_inverse(w, re + b, im + b, m / 4);
     }
     pass4_back(w, re, im, m);
 }
 
 // --- Short complex sequences of length m, with real parts at re and imaginary parts at im: scalar code of radix 2.
 
-void short_forward(const FftTables& w, double* re, double* im, size_t m) {
+void short_fft_forward(const FftTables& w, double* re, double* im, size_t m) {
     for (size_t block = m; block > 1; block /= 2) {
         const size_t h = block / 2;
         const double *c = w.re[fft_level(block)], *s = w.im[fft_level(block)];
@@ -211,7 +211,7 @@ void short_forward(const FftTables& w, double* re, double* im, size_t m) {
     }
 }
 
-void short_inverse(const FftTables& w, double* re, double* im, size_t m) {
+void short_fft_inverse(const FftTables& w, double* re, double* im, size_t m) {
     for (size_t block = 2; block <= m; block *= 2) {
         const size_t h = block / 2;
         const double *c = w.re[fft_level(block)], *s = w.im[fft_level(block)];
@@ -282,9 +282,9 @@ void run_forward_fft(const FftTables& w, size_t n, const double* x, double* spec
         split_fft_level(w, x, spectrum, m);
         double *re = spectrum + m / 2, *im = re + m / 4;
         if (m / 4 > kScalar)
-            complex_forward(w, re, im, m / 4);
+            complex_fft_forward(w, re, im, m / 4);
         else
-            short_forward(w, re, im, m / 4);
+            short_fft_forward(w, re, im, m / 4);
     }
     const double even = spectrum[0] + spectrum[1];
     spectrum[1] = spectrum[0] - spectrum[1];
@@ -299,9 +299,9 @@ void run_inverse_fft(const FftTables& w, size_t n, const double* spectrum, doubl
     for (size_t m = 4; m <= n; m *= 2) {
         double *re = x + m / 2, *im = re + m / 4;
         if (m / 4 > kScalar)
-            complex_inverse(w, re, im, m / 4);
+            complex_fft_inverse(w, re, im, m / 4);
         else
-            short_inverse(w, re, im, m / 4);
+            short_fft_inverse(w, re, im, m / 4);
         join_fft_level(w, x, x, m, m == n ? 1.0 / static_cast<double>(n) : 1.0);
     }
 }

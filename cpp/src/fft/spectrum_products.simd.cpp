@@ -11,13 +11,13 @@ using std::size_t;
 // are fast. 2^-480 is far below any tolerance.
 constexpr double kNothing = 0x1p-480;
 
-inline Complex flush_tiny_coefficients(Complex z) {
+inline Complex flush_tiny_fft_coefficients(Complex z) {
     const Mask keep = abs(z.re) + abs(z.im) > kNothing;
     return {keep ? z.re : Vec{}, keep ? z.im : Vec{}};
 }
 
 // Returns z^k, or exactly 0 if |z|^2 < `nothing`. The caller sets `nothing` to the k-th root of kNothing^2.
-inline Complex raise_coefficients(Complex z, std::uint64_t k, double nothing) {
+inline Complex raise_fft_coefficients(Complex z, std::uint64_t k, double nothing) {
     const Mask alive = z.re * z.re + z.im * z.im >= nothing;
     // Returns early if z^k is zero in all lanes, which is frequent in a k-fold convolution.
     bool any = false;
@@ -25,37 +25,37 @@ inline Complex raise_coefficients(Complex z, std::uint64_t k, double nothing) {
     if (!any) return Complex{};
     z = {alive ? z.re : Vec{}, alive ? z.im : Vec{}};
     while ((k & 1) == 0) {
-        z = flush_tiny_coefficients(times(z, z));
+        z = flush_tiny_fft_coefficients(times(z, z));
         k >>= 1;
     }
     Complex result = z;
     while (k >>= 1) {
-        z = flush_tiny_coefficients(times(z, z));
-        if (k & 1) result = flush_tiny_coefficients(times(result, z));
+        z = flush_tiny_fft_coefficients(times(z, z));
+        if (k & 1) result = flush_tiny_fft_coefficients(times(result, z));
     }
     return result;
 }
 
 // Loads `width` consecutive coefficients. If there are fewer coefficients than lanes, the other lanes are zero.
-inline Complex load_few_coefficients(const double* re, const double* im, size_t width) {
+inline Complex load_few_fft_coefficients(const double* re, const double* im, size_t width) {
     Complex z{};
     for (size_t l = 0; l < width && l < kLanes; ++l) z.re[l] = re[l], z.im[l] = im[l];
     return z;
 }
 
-inline void store_few_coefficients(double* re, double* im, size_t width, Complex z) {
+inline void store_few_fft_coefficients(double* re, double* im, size_t width, Complex z) {
     for (size_t l = 0; l < width && l < kLanes; ++l) re[l] = z.re[l], im[l] = z.im[l];
 }
 
 // Writes f(coefficient of a, coefficient of b) for all coefficients except for the two real ones.
 template <class F>
-inline void each_coefficient(size_t n, const double* a, const double* b, double* out, F f) {
+inline void combine_fft_coefficients(size_t n, const double* a, const double* b, double* out, F f) {
     for (size_t m = 4; m <= n; m *= 2) {
         const size_t re = m / 2, q = m / 4, im = re + q;
         if (q < kLanes) {
-            store_few_coefficients(
+            store_few_fft_coefficients(
                 out + re, out + im, q,
-                f(load_few_coefficients(a + re, a + im, q), load_few_coefficients(b + re, b + im, q)));
+                f(load_few_fft_coefficients(a + re, a + im, q), load_few_fft_coefficients(b + re, b + im, q)));
             continue;
         }
         for (size_t j = 0; j < q; j += kLanes) {
@@ -69,7 +69,7 @@ inline void each_coefficient(size_t n, const double* a, const double* b, double*
 
 void multiply_spectra(size_t n, const double* a, const double* b, double* out) {
     const double first = a[0] * b[0], second = a[1] * b[1];
-    each_coefficient(n, a, b, out, [](Complex x, Complex y) { return times(x, y); });
+    combine_fft_coefficients(n, a, b, out, [](Complex x, Complex y) { return times(x, y); });
     out[0] = first;
     out[1] = second;
 }
@@ -77,8 +77,9 @@ void multiply_spectra(size_t n, const double* a, const double* b, double* out) {
 void raise_spectrum(size_t n, const double* a, std::uint64_t k, double nothing, double* out) {
     Complex real{};
     real.re[0] = a[0], real.re[1] = a[1];
-    real = raise_coefficients(real, k, nothing);
-    each_coefficient(n, a, a, out, [k, nothing](Complex z, Complex) { return raise_coefficients(z, k, nothing); });
+    real = raise_fft_coefficients(real, k, nothing);
+    combine_fft_coefficients(n, a, a, out,
+                             [k, nothing](Complex z, Complex) { return raise_fft_coefficients(z, k, nothing); });
     out[0] = real.re[0];
     out[1] = real.re[1];
 }

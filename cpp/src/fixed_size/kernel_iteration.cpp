@@ -113,7 +113,7 @@ class Values {
     }
 
     void add_kernel_factor(const Kernel& kernel) {
-        Factor f{AlignedArray::zeroed(plan_->size()), std::vector<double>(kernel.mass.size()), 0};
+        Factor f{AlignedArray::make_aligned_zeros(plan_->size()), std::vector<double>(kernel.mass.size()), 0};
         const double rel = upper_ ? 1 + relative_ : 1 - relative_;
         for (std::size_t i = 0; i < kernel.mass.size(); ++i) {
             f.spectrum[i] = kernel.mass[i] * tilt_[i] * rel;

@@ -71,7 +71,7 @@ class GridBuilder {
                                static_cast<double>(first);
             note_last_grid_point(std::ceil(end + 1e-6));
         }
-        for (const Atom& atom : losses.atoms) add_atom_to_grid(atom);
+        for (const Atom& atom : losses.atoms) discretise_atom_on_grid(atom);
     }
 
     void finish_grid_weights(Discretised& out) const {
@@ -156,7 +156,7 @@ class GridBuilder {
 
     // Adds an atom to a lattice point if the atom lies on the point up to rounding errors. Otherwise adds the atom to
     // the cell that contains it, or to the mass outside of the lattice.
-    void add_atom_to_grid(const Atom& atom) {
+    void discretise_atom_on_grid(const Atom& atom) {
         const auto last = static_cast<double>(cells_.mass.size());
         const double y = atom.loss, r = (y - lattice_.anchor) / lattice_.h - static_cast<double>(first_);
         const double nearest = std::round(r);

@@ -457,7 +457,7 @@ void bound_grid_deltas(const std::vector<Part>& parts, const double* epsilons, s
         if (narrow(i)) continue;
         // The last bounds that search_grid_delta() computes are not charged. So the loop has to end once the budget is
         // spent.
-        if (work::exhausted()) break;
+        if (work::is_work_budget_exhausted()) break;
         // Bounds at larger epsilons are read off the same curves, until too many bounds are too wide (kWide).
         const Reader reader = [&](const Curves& curves) {
             for (std::size_t j = i + 1, wide = 0; j < n && wide < kWide; ++j) {

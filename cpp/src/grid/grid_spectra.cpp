@@ -31,7 +31,7 @@ struct Circle {
 
 // Multiplies weights by `scale` and winds them round a circle of n points.
 Circle wind_grid_weights(const Weights& weights, double scale, std::size_t n) {
-    Circle c{AlignedArray::zeroed(n)};
+    Circle c{AlignedArray::make_aligned_zeros(n)};
     const std::size_t mask = n - 1;
     auto at = static_cast<std::size_t>(weights.first) & mask;
     for (std::size_t i = 0; i < weights.values.size();) {

@@ -40,7 +40,7 @@ Outside describe_mass_outside_grid(const Product& product, const Level& level) {
 // Returns a bound on the tilted mass (grid_weights.hpp) outside of the window, in units of the side's weights. The
 // weights are wound round a circle as long as the window. So mass that belongs outside of the window is missing there,
 // and appears at points inside. The bound holds for the missing mass and for the mass that appears at wrong points.
-double bound_mass_outside_grid(const Side& side, const Level& level) {
+double bound_mass_outside_grid_level(const Side& side, const Level& level) {
     const InexactWeights& inexact = side.inexact;
     const double from = static_cast<double>(level.first) * level.h, to = from + static_cast<double>(level.n) * level.h;
     const double error = inexact.log_error + 4 * u * std::abs(inexact.weights.log_scale);
@@ -169,7 +169,7 @@ Composed compose_on_grid(const std::vector<Part>& parts, const Plan& plan) {
         const auto coarse = [&](Side& side, bool upward) {
             InexactWeights& fine = side.inexact;
             trim_grid_weights(fine);
-            fine.error1 += bound_mass_outside_grid(side, level);
+            fine.error1 += bound_mass_outside_grid_level(side, level);
             // Each coarsening may multiply a 2-norm by sqrt 2. If many coarsenings follow, the 1-norm is the better
             // measure of errors.
             const double one = std::sqrt(fine.span) * std::exp(log_grid_kernel(plan.tilt));

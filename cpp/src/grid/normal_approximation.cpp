@@ -55,13 +55,13 @@ struct Points {
     double excess = 0;                  // P-mass minus Q-mass of all points
     double error = 0, other_error = 0;  // bounds on the errors of the P-mass and of the Q-mass of all points
 
-    void put_normal_point(double loss, double mass, double off) {
+    void put_approximation_point(double loss, double mass, double off) {
         if (mass > 0 || off > 0) list.push_back({loss, mass, off});
     }
 
     // Adds a tiny P-mass that lies somewhere in [from, to].
-    void put_light_normal_point(double from, double to, double log_mass) {
-        put_normal_point(to, 0, 2 * std::exp(kLeastLog));
+    void put_light_approximation_point(double from, double to, double log_mass) {
+        put_approximation_point(to, 0, 2 * std::exp(kLeastLog));
         error += 2 * std::exp(kLeastLog);
         add_missing_normal_mass(from, log_mass);
     }
@@ -77,7 +77,7 @@ double largest_normal_mass(const LogMass& m) {
     return m.log > -HUGE_VAL ? std::exp(m.log) * (1 + m.rel) : 0;
 }
 
-void put_density_as_normal_points(const Density& density, bool upper, Points& out) {
+void put_density_as_approximation_points(const Density& density, bool upper, Points& out) {
     std::vector<double> edges;
     const std::vector<double> sketch = density.list_loss_sketch_edges();
     const std::size_t split = std::clamp(kCells / sketch.size(), kLeastSplit, kMostSplit);
@@ -101,7 +101,7 @@ void put_density_as_normal_points(const Density& density, bool upper, Points& ou
             const double rel = block.rel[i] + (8 + 2 * std::abs(block.log_scale[i])) * u;
             const double log_mass = block.log_scale[i] + std::log(block.s[i] + block.t[i]);
             if (!(log_mass > kLeastLog)) {
-                out.put_light_normal_point(left, right, log_mass);
+                out.put_light_approximation_point(left, right, log_mass);
                 continue;
             }
             const double fall = std::min(std::log1p(t / s), kMostFall);
@@ -109,11 +109,11 @@ void put_density_as_normal_points(const Density& density, bool upper, Points& ou
             if (upper) {  // the cell is spread to its two ends (grid.md, section 2)
                 const double all = s + t, share = std::clamp(t / -std::expm1(-width), 0.0, all);
                 const double off = all * std::min(1.0, 4 * rel + 3 * block.slack / width + 16 * u);
-                out.put_normal_point(left, all - share, off);
-                out.put_normal_point(right, share, off);
+                out.put_approximation_point(left, all - share, off);
+                out.put_approximation_point(right, share, off);
             } else {  // the cell moves to one point, chosen so that its Q-mass stays the same
                 const double inside = std::min(fall, width);
-                out.put_normal_point(left + inside, s + t, (s + t) * (rel + 8 * u));
+                out.put_approximation_point(left + inside, s + t, (s + t) * (rel + 8 * u));
                 moved = std::max(moved, (3 * rel + 8 * u) * width + 2 * u * std::abs(left));
             }
         }
@@ -128,8 +128,8 @@ void put_density_as_normal_points(const Density& density, bool upper, Points& ou
     out.error += p + stays + leaves;
     out.other_error += q + stays * std::exp(-last);
     if (upper) {
-        out.put_normal_point(edges.front(), 0, p);
-        out.put_normal_point(last, 0, stays);
+        out.put_approximation_point(edges.front(), 0, p);
+        out.put_approximation_point(last, 0, stays);
         out.infinity += leaves;
     }
 }
@@ -140,14 +140,14 @@ Points replace_by_normal_points(const LossDistribution& losses, bool upper) {
     out.excess = losses.minus_infinity - losses.infinity;
     out.error = losses.infinity * (losses.mass_rel + 4 * u) * 2;
     out.other_error = losses.minus_infinity * (losses.mass_rel + 4 * u) * 2;
-    if (losses.density) put_density_as_normal_points(*losses.density, upper, out);
+    if (losses.density) put_density_as_approximation_points(*losses.density, upper, out);
     for (const Atom& atom : losses.atoms) {
         if (!(atom.log_mass > kLeastLog)) {
-            out.put_light_normal_point(atom.loss, atom.loss, atom.log_mass);
+            out.put_light_approximation_point(atom.loss, atom.loss, atom.log_mass);
             continue;
         }
         const double mass = std::exp(atom.log_mass);
-        out.put_normal_point(atom.loss, mass, mass * (atom.rel + (4 + 2 * std::abs(atom.log_mass)) * u));
+        out.put_approximation_point(atom.loss, mass, mass * (atom.rel + (4 + 2 * std::abs(atom.log_mass)) * u));
     }
     out.slack = larger_loss_error(out.slack, losses.loss_slack);
     return out;

@@ -40,7 +40,7 @@ LogMass log_gaussian_mass_below(double z) {
 }
 
 // Returns the smallest square of a number in an interval.
-double least_square_in_cell(double a, double b) {
+double least_square_in_gaussian_cell(double a, double b) {
     return a <= 0 && b >= 0 ? 0 : std::min(a * a, b * b);
 }
 
@@ -174,7 +174,8 @@ class Gaussian final : public Density {
             out.put_loss_cell(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;
         }
-        const double scale = -0.5 * least_square_in_cell(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
+        const double scale =
+            -0.5 * least_square_in_gaussian_cell(whole.first - mu_, (beyond ? p_side : whole).last - mu_);
         double s = 0, t = 0, s_error = 0, t_error = 0, pieces = 0;
         // Intervals whose terms all underflow are left out, because exponentials that underflow are slow.
         const auto visit_loss_pieces = [&](const Reach& reach, double log_most, double mu, double mean, auto visit) {
@@ -182,8 +183,8 @@ class Gaussian final : public Density {
             visit_gaussian_cell_pieces(reach, mu, mean, visit);
             pieces += static_cast<double>(reach.pieces);
         };
-        visit_loss_pieces(whole, -0.5 * least_square_in_cell(whole.first - mu_, whole.last - mu_) - scale, mu_, mu_,
-                          [&](double z, double ps, double pt, double rel, double log) {
+        visit_loss_pieces(whole, -0.5 * least_square_in_gaussian_cell(whole.first - mu_, whole.last - mu_) - scale, mu_,
+                          mu_, [&](double z, double ps, double pt, double rel, double log) {
                               const double w = mu_ * (z - z0), e = std::exp(-w), weight = std::exp(log - scale);
                               const double more_s = weight * e * ps,
                                            more_t = weight * (-std::expm1(-w) * (ps + pt) + e * pt);
@@ -215,10 +216,11 @@ class Gaussian final : public Density {
                 add_q(behind.mass, behind.rel, behind.at);
                 pieces += 2;
             } else {
-                visit_loss_pieces(p_side, -0.5 * least_square_in_cell(p_side.first - mu_, p_side.last - mu_) - scale, 0,
-                                  mu_,
-                                  [&](double, double mass, double, double rel, double log) { add_p(mass, rel, log); });
-                const double most = at_left - 0.5 * (least_square_in_cell(q_side.first, q_side.last) - z0 * z0);
+                visit_loss_pieces(
+                    p_side, -0.5 * least_square_in_gaussian_cell(p_side.first - mu_, p_side.last - mu_) - scale, 0, mu_,
+                    [&](double, double mass, double, double rel, double log) { add_p(mass, rel, log); });
+                const double most =
+                    at_left - 0.5 * (least_square_in_gaussian_cell(q_side.first, q_side.last) - z0 * z0);
                 visit_loss_pieces(q_side, most, 0, 0,
                                   [&](double z, double mass, double, double rel, double) { add_q(mass, rel, z); });
             }

@@ -31,7 +31,7 @@ TIGHTDP_VINLINE Vec loss_cell_exp_minus(Vec x) {
 
 // Returns (1 - e^{-x}) / x for 0 <= x <= .3.
 TIGHTDP_VINLINE Vec mean_exp_minus_over_loss_cell(Vec x) {
-    return 1.0 - x * taylor_of_exp(-x);
+    return 1.0 - x * vec_taylor_of_exp(-x);
 }
 
 // Computes the masses s and t (CellBlock in loss_distribution.hpp) of cells [z, z + d], where zeta = z - mu and gamma =

@@ -245,7 +245,7 @@ LossDistributionPtr make_zeroed_out_member_losses(double mu, double q, bool add)
     return losses;
 }
 
-LossDistributionPtr make_labelled_losses(const LossDistributionPtr& one, double share, double rest,
+LossDistributionPtr join_labelled_losses(const LossDistributionPtr& one, double share, double rest,
                                          const LossDistributionPtr& other, double rel) {
     auto losses = std::make_shared<LossDistribution>();
     const double first = std::log(share), second = std::log(rest);

@@ -28,7 +28,8 @@ class Exponential final : public Density {
     Exponential(double low, double high, double log_kappa) : low_(low), high_(high), log_kappa_(log_kappa) {}
 
     void compute_loss_cells(const double* edges, std::size_t count, CellBlock& out) const override {
-        for (std::size_t i = 0; i < count; ++i) out.put_loss_cell(i, compute_exponential_cell(edges[i], edges[i + 1]));
+        for (std::size_t i = 0; i < count; ++i)
+            out.put_loss_cell(i, compute_exponential_loss_cell(edges[i], edges[i + 1]));
         out.slack = larger_loss_error(out.slack, loss_edge_tolerance());
     }
 
@@ -41,7 +42,7 @@ class Exponential final : public Density {
     }
 
     Right measure_losses_above(double y) const override {
-        const Cell p = compute_exponential_cell(y, kInfinity);
+        const Cell p = compute_exponential_loss_cell(y, kInfinity);
         const auto log_of = [&](double x) { return x > 0 ? std::log(x) + p.log_scale : -kInfinity; };
         const double s = log_of(p.s), t = log_of(p.t);
         return {{s, p.rel + log_mass_rounding(s)}, {t, p.rel + log_mass_rounding(t)}};
@@ -62,7 +63,7 @@ class Exponential final : public Density {
     }
 
   private:
-    Cell compute_exponential_cell(double a, double b) const {
+    Cell compute_exponential_loss_cell(double a, double b) const {
         // An edge within loss_edge_tolerance() of an end of the support is moved to that end.
         const double left = a < low_ + loss_edge_tolerance() ? low_ : a,
                      right = b > high_ - loss_edge_tolerance() ? high_ : b;

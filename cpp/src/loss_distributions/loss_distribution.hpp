@@ -266,7 +266,7 @@ LossDistributionPtr make_zeroed_out_member_losses(double mu, double q, bool add)
 // Returns the distribution of a mechanism that runs one of two mechanisms and reveals which of them it ran. It runs the
 // mechanism of `one` with probability `share`, and otherwise the mechanism of `other`. `share` and `rest` = 1 - share
 // have a relative error of at most `rel`.
-LossDistributionPtr make_labelled_losses(const LossDistributionPtr& one, double share, double rest,
+LossDistributionPtr join_labelled_losses(const LossDistributionPtr& one, double share, double rest,
                                          const LossDistributionPtr& other, double rel);
 
 // Returns the distribution of the reversed pair (Q, P). `base` must not have a density.

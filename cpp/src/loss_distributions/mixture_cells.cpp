@@ -630,7 +630,7 @@ struct Rounded {
     }
 };
 
-LossDistributionPtr make_rounded_mixture_losses(const Rounded& mixtures, double lost, double rel) {
+LossDistributionPtr make_rounded_mixture_distribution(const Rounded& mixtures, double lost, double rel) {
     std::vector<Shifted> components;
     Shifted none{0, 0, 0};
     const auto add = [&](double shift, double p, double q) {
@@ -653,9 +653,9 @@ LossDistributionPair bound_gaussian_mixture_losses(const std::vector<Weight>& ah
         return Rounded{round_mixture_shifts(ahead, sigma, high), round_mixture_shifts(behind, sigma, high)};
     };
     const Rounded high = rounded(true), low = rounded(false);
-    const LossDistributionPtr upper = make_rounded_mixture_losses(high, lost, rel);
+    const LossDistributionPtr upper = make_rounded_mixture_distribution(high, lost, rel);
     // If rounding up and rounding down gave the same shifts, no shift was rounded or merged.
-    return {upper, lost == 0 && high == low ? upper : make_rounded_mixture_losses(low, lost, rel)};
+    return {upper, lost == 0 && high == low ? upper : make_rounded_mixture_distribution(low, lost, rel)};
 }
 
 }  // namespace tightdp::grid

@@ -11,20 +11,20 @@
 namespace tightdp::grid {
 namespace {
 
-// log_mixed_atom_up() returns ln(1 - q + q e^y) for y >= 0, and log_mixed_atom_down() for y <= 0. Both functions have a
-// relative error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. No digits are lost by
-// cancellation, because all terms of a sum have the same sign.
+// log_replaced_atom_up() returns ln(1 - q + q e^y) for y >= 0, and log_replaced_atom_down() for y <= 0. Both functions
+// have a relative error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. No digits are lost
+// by cancellation, because all terms of a sum have the same sign.
 constexpr double kLarge = 200;
-double log_mixed_atom_up(double y, double q) {
+double log_replaced_atom_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
 }
-double log_mixed_atom_down(double y, double q) {
+double log_replaced_atom_down(double y, double q) {
     const double less = -q * std::expm1(y);
     return less < 0.5 ? std::log1p(-less) : std::log((1 - q) + q * std::exp(y));
 }
 
-double log_mixed_atom(double y, double q) {
-    return y > 0 ? log_mixed_atom_up(y, q) : log_mixed_atom_down(y, q);
+double log_replaced_atom(double y, double q) {
+    return y > 0 ? log_replaced_atom_up(y, q) : log_replaced_atom_down(y, q);
 }
 
 // Returns the relative error of e^x, where x is a short sum of logarithms. All these logarithms have the same sign and
@@ -50,14 +50,14 @@ class MixedAtoms {
     // plus - none, and `behind` is minus - none. `error` bounds the relative error of the three masses, without the
     // rounding errors of their logarithms.
     void add_mixed_atom(double none, double plus, double minus, double ahead, double behind, double error) {
-        const double p = log_mixed_atom_mass(none, plus, ahead), q = log_mixed_atom_mass(none, minus, behind);
+        const double p = log_replaced_atom_mass(none, plus, ahead), q = log_replaced_atom_mass(none, minus, behind);
         farthest_ = std::max({farthest_, ahead, behind});
         if (p < kLeastLog) {
             beyond_ += std::exp(q);
             return;
         }
         found_.push_back(
-            {log_mixed_atom(ahead, q_) - log_mixed_atom(behind, q_), p, error + (64 + 32 * std::abs(p)) * u});
+            {log_replaced_atom(ahead, q_) - log_replaced_atom(behind, q_), p, error + (64 + 32 * std::abs(p)) * u});
     }
 
     LossDistributionPtr make_mixed_atom_losses(double anchor, bool cut) {
@@ -71,8 +71,9 @@ class MixedAtoms {
     double largest_atom_loss() const { return found_.back().loss; }
 
   private:
-    double log_mixed_atom_mass(double none, double moved, double ratio) const {
-        return ratio > 0 ? moved + std::log(q_ + (1 - q_) * std::exp(-ratio)) : none + log_mixed_atom_down(ratio, q_);
+    double log_replaced_atom_mass(double none, double moved, double ratio) const {
+        return ratio > 0 ? moved + std::log(q_ + (1 - q_) * std::exp(-ratio))
+                         : none + log_replaced_atom_down(ratio, q_);
     }
 
     double q_, farthest_ = 0;
@@ -103,7 +104,8 @@ LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double 
     std::vector<Layer> right;
     double infinity = q * delta, slack = 0;
     if (epsilon > 0) {
-        const double loss = q < 1 ? log_mixed_atom_up(epsilon, q) - log_mixed_atom_down(-epsilon, q) : 2 * epsilon;
+        const double loss =
+            q < 1 ? log_replaced_atom_up(epsilon, q) - log_replaced_atom_down(-epsilon, q) : 2 * epsilon;
         const double width = gap / (1 + t);
         right.push_back({loss, delta > 0 ? width * (out + q / t) : out * width + q / (1 + t)});
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
@@ -119,7 +121,7 @@ LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double 
     }
     if (!right.empty()) slack += 64 * u * right.back().loss;
     const double zero = epsilon > 0 ? std::log((2 * delta * t - std::expm1(-epsilon)) / (1 + t)) +
-                                          (q < 1 ? log_mixed_atom_down(-epsilon, q) : -epsilon)
+                                          (q < 1 ? log_replaced_atom_down(-epsilon, q) : -epsilon)
                                     : std::log1p(-2 * delta);
     const double rel = (64 + (delta > 0 ? 32 * t / gap : 0)) * u;
     std::vector<Atom> found{{0, zero, rel + atom_mass_error(zero)}};

@@ -130,7 +130,7 @@ class Add final : public Sampled {
             base_->compute_loss_cells(y, inside - 1, inner);
             for (std::size_t i = 0; i + 1 < inside; ++i) {
                 const double left = (1 - q_) / (1 - q_ + q_ * ratio[i]);
-                out.put_loss_cell(i, {inner.s[i] + inner.t[i] * left, inner.t[i] * sampled_mass_share(ratio[i]),
+                out.put_loss_cell(i, {inner.s[i] + inner.t[i] * left, inner.t[i] * sampled_cell_mass_share(ratio[i]),
                                       inner.log_scale[i], inner.rel[i] + (8 + 2 * std::abs(y[i])) * u,
                                       inner.bend[i] + 3 * (y[i + 1] - y[i]) + 3 * (x[i + 1] - x[i])});
             }
@@ -142,8 +142,8 @@ class Add final : public Sampled {
             const double scale = std::max({right.s.log, right.t.log, -1e300});
             const double s = std::exp(right.s.log - scale), t = std::exp(right.t.log - scale);
             out.put_loss_cell(
-                last, {s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last])), t * sampled_mass_share(ratio[last]), scale,
-                       std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u, kInfinity});
+                last, {s + t * ((1 - q_) / (1 - q_ + q_ * ratio[last])), t * sampled_cell_mass_share(ratio[last]),
+                       scale, std::max(right.s.rel, right.t.rel) + (16 + 2 * std::abs(y[last])) * u, kInfinity});
         }
         for (std::size_t i = inside; i < count; ++i) out.put_loss_cell(i, {});
         for (std::size_t i = 0; i < std::min(inside, count + 1); ++i)
@@ -163,7 +163,7 @@ class Add final : public Sampled {
         const double y = edge.y[0], ratio = edge.ratio[0];
         if (!(y < kInfinity)) return {{-kInfinity, 0}, {-kInfinity, 0}};
         const Right right = base_->measure_losses_above(y);
-        const double share = sampled_mass_share(ratio);
+        const double share = sampled_cell_mass_share(ratio);
         const double t = right.t.log + std::log(share), s = logaddexp(right.s.log, right.t.log + std::log1p(-share));
         return {{s, right.s.rel + right.t.rel + log_mass_rounding(s)}, {t, right.t.rel + log_mass_rounding(t)}};
     }
@@ -180,7 +180,7 @@ class Add final : public Sampled {
 
   private:
     // Returns q ratio / (1 - q + q ratio). `ratio` may be infinite.
-    double sampled_mass_share(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
+    double sampled_cell_mass_share(double ratio) const { return 1 / (1 + (1 - q_) / (q_ * ratio)); }
 };
 
 // Returns the relative error of p e^{-y} if the error of y is at most `slack`.

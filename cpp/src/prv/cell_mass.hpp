@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "law.hpp"
+#include "single_losses.hpp"
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
@@ -22,7 +22,7 @@ struct Cells {
     TIGHTDP_HD double left_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
     TIGHTDP_HD double right_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
     // Returns the cell that holds an atom at y. Atoms beyond the ends belong to the outermost cells.
-    TIGHTDP_HD std::int64_t index_at(double y) const noexcept {
+    TIGHTDP_HD std::int64_t prv_cell_index_at(double y) const noexcept {
         const long long i = llround(y / h) - first;
         return i < 0 ? 0 : i >= count ? count - 1 : static_cast<std::int64_t>(i);
     }
@@ -30,7 +30,7 @@ struct Cells {
 
 // Returns the lower tail Phi(z) of the standard normal distribution for z < 0, and minus the upper tail 1 - Phi(z) for
 // z >= 0. The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
-TIGHTDP_HD inline double signed_tail(double z) noexcept {
+TIGHTDP_HD inline double prv_signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;
 }
@@ -38,12 +38,12 @@ TIGHTDP_HD inline double signed_tail(double z) noexcept {
 // Returns P(a < Z <= b) for a standard normal Z. If 0 lies between a and b, the absolute error is at most 2 u.
 // Otherwise the error consists of the errors of the two tails and a relative error of u.
 TIGHTDP_HD inline double cell_normal_mass(double a, double b) noexcept {
-    const double mass = signed_tail(b) - signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
+    const double mass = prv_signed_tail(b) - prv_signed_tail(a) + (a < 0 && b >= 0 ? 1.0 : 0.0);
     return mass > 0 ? mass : 0.0;
 }
 
-// Each of the following functions returns P(Y in cell i) for the privacy loss Y, with the errors that law.hpp states
-// for `prv_cells`.
+// Each of the following functions returns P(Y in cell i) for the privacy loss Y, with the errors that single_losses.hpp
+// states for `prv_cells`.
 
 TIGHTDP_HD inline double cell_mass(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
@@ -64,14 +64,14 @@ TIGHTDP_HD inline double cell_mass(const LaplaceLaw& law, const Cells& c, std::i
     const double a = c.left_edge(i) > -law.mu ? c.left_edge(i) : -law.mu,
                  b = c.right_edge(i) < law.mu ? c.right_edge(i) : law.mu;
     double mass = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
-    if (i == c.index_at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
-    if (i == c.index_at(law.mu)) mass += 0.5;
+    if (i == c.prv_cell_index_at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
+    if (i == c.prv_cell_index_at(law.mu)) mass += 0.5;
     return mass;
 }
 
 TIGHTDP_HD inline double cell_mass(const PureLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double e = std::exp(-law.eps), p = 1 / (1 + e);
-    return (i == c.index_at(law.eps) ? p : 0.0) + (i == c.index_at(-law.eps) ? p * e : 0.0);
+    return (i == c.prv_cell_index_at(law.eps) ? p : 0.0) + (i == c.prv_cell_index_at(-law.eps) ? p * e : 0.0);
 }
 
 }  // namespace tightdp::prv

@@ -1,11 +1,12 @@
-// Discretisation of privacy loss distributions on a device. `prv_cells` of prv/law.cpp does the same on the host.
+// Discretisation of privacy loss distributions on a device. `prv_cells` of prv/single_losses.cpp does the same on the
+// host.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "law.hpp"
+#include "single_losses.hpp"
 
 namespace tightdp::cuda {
 

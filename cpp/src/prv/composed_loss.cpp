@@ -34,7 +34,7 @@ void require_all_mass(const Support& support, const CellSums& sums) {
 
 // Computes the masses of a distribution's cells and returns their sums. The masses are divided by their sum and added
 // to the points of the circle.
-CellSums discretise_on_circle(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
+CellSums discretise_on_prv_circle(const Law& law, const Circle& circle, const Circle::Span& span, double* out) {
     const auto [first, count] = span;
     std::vector<double> mass(static_cast<std::size_t>(count));
     prv_cells(law, circle.h, first, count, mass.data());
@@ -71,7 +71,7 @@ Composite compose_on_cpu(const std::vector<Run>& runs, const Circle& circle) {
     double* const values = made.values.data();
     for (std::size_t j = 0; j < runs.size(); ++j) {
         double* spectrum = j == 0 ? values : scratch.data();
-        made.sums.push_back(discretise_on_circle(runs[j].law, circle, circle.spans[j], spectrum));
+        made.sums.push_back(discretise_on_prv_circle(runs[j].law, circle, circle.spans[j], spectrum));
         work::spend(units);
         fft->forward(spectrum, spectrum);
         work::spend(2 * units);

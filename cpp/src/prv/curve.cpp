@@ -19,7 +19,7 @@ Curve::Curve(const double* p, std::size_t n, long long first, double h, double o
         (p + (static_cast<std::size_t>(start) & (n - 1)), decay_.data(), kBlock, mass, discounted);
         above = {above.mass + mass, above.discounted * decay_[kBlock] + discounted};
         suffix_.push_back(above);
-        if (loss_at_point(start) <= floor) break;
+        if (prv_loss_at_point(start) <= floor) break;
     }
 }
 
@@ -60,11 +60,11 @@ double Curve::delta(double eps) const {
     const long long lowest = curve_block_start(suffix_.size() - 1) - 1;
     const double nearest = std::clamp((eps - offset_) / h_, static_cast<double>(lowest), static_cast<double>(end_));
     auto i = static_cast<long long>(nearest);  // after the two loops below, the last point that is at most eps
-    while (i > lowest && loss_at_point(i) > eps) --i;
-    while (i < end_ - 1 && loss_at_point(i + 1) <= eps) ++i;
+    while (i > lowest && prv_loss_at_point(i) > eps) --i;
+    while (i < end_ - 1 && prv_loss_at_point(i + 1) <= eps) ++i;
     if (i >= end_ - 1) return 0;
     const Sums sums = sums_above(i);
-    return sums.mass - sums.discounted * std::exp(eps - loss_at_point(i + 1));
+    return sums.mass - sums.discounted * std::exp(eps - prv_loss_at_point(i + 1));
 }
 
 double Curve::epsilon(double target) const {
@@ -76,7 +76,8 @@ double Curve::epsilon(double target) const {
         const Sums& all = suffix_.back();
         const bool whole = suffix_.size() * static_cast<std::size_t>(kBlock) == n_;
         if (!(whole && all.mass > target && all.discounted > 0)) return -HUGE_VAL;
-        return loss_at_point(curve_block_start(b - 1)) + std::min(0.0, std::log((all.mass - target) / all.discounted));
+        return prv_loss_at_point(curve_block_start(b - 1)) +
+               std::min(0.0, std::log((all.mass - target) / all.discounted));
     }
     // delta is at least the target at the start of block b, and less than the target at the end of the block.
     long long i = curve_block_start(b), end = i + kBlock;
@@ -86,9 +87,9 @@ double Curve::epsilon(double target) const {
     }
     // The curve between points i and i + 1 is delta(eps) = mass - discounted e^{eps - y_{i+1}}.
     const auto [mass, discounted] = sums_above(i);
-    if (!(discounted > 0) || mass <= target) return loss_at_point(i);
-    return std::clamp(loss_at_point(i + 1) + std::log((mass - target) / discounted), loss_at_point(i),
-                      loss_at_point(i + 1));
+    if (!(discounted > 0) || mass <= target) return prv_loss_at_point(i);
+    return std::clamp(prv_loss_at_point(i + 1) + std::log((mass - target) / discounted), prv_loss_at_point(i),
+                      prv_loss_at_point(i + 1));
 }
 
 }  // namespace tightdp::prv

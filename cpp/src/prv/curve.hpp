@@ -61,7 +61,7 @@ class Curve {
     // Returns delta at the loss y_i. The preconditions are those of sums_above().
     double delta_at(long long i) const;
 
-    double loss_at_point(long long i) const { return static_cast<double>(i) * h_ + offset_; }
+    double prv_loss_at_point(long long i) const { return static_cast<double>(i) * h_ + offset_; }
     long long curve_block_start(std::size_t b) const { return end_ - static_cast<long long>(b + 1) * kBlock; }
 
     const double* p_;

@@ -26,7 +26,7 @@ struct Merged {
     double largest = 0;      // upper bound on the sum of the losses, or +inf if they are unbounded
 };
 
-Merged merge_runs(const std::vector<Run>& runs) {
+Merged merge_prv_runs(const std::vector<Run>& runs) {
     Merged merged;
     double mu2 = 0, log_kept = 0;
     const double slack = (8 + 4 * static_cast<double>(runs.size())) * u;
@@ -61,10 +61,10 @@ MomentBounds make_moment_bounds(std::vector<Run> parts, bool reverse) {
 }
 
 // Makes a plan and composes the parts. Returns nothing if double precision or the budget of work is not enough.
-std::optional<ComposedLoss> try_compose(const Composer& compose, const std::vector<Run>& parts, MomentBounds& moments,
-                                        const Request& request, Bounds& answer) {
+std::optional<ComposedLoss> try_prv_composition(const Composer& compose, const std::vector<Run>& parts,
+                                                MomentBounds& moments, const Request& request, Bounds& answer) {
     MomentBounds reverse = make_moment_bounds(parts, true);
-    const Plan found = plan_circle(parts, moments, reverse, request);
+    const Plan found = plan_prv_circle(parts, moments, reverse, request);
     if (found.n == 0) return std::nullopt;
     std::optional<ComposedLoss> composed;
     try {
@@ -87,7 +87,7 @@ std::string print_integer(double x) {
 
 // Returns the delta that is left for runs without failures: (delta - f)/(1 - f), where f is the probability of a
 // failure.
-double remove_failure(double delta, double failure) {
+double remove_prv_failure(double delta, double failure) {
     return (delta - failure) / (1 - failure);
 }
 
@@ -99,19 +99,19 @@ TooLarge::TooLarge(double needed, double allowed)
       bytes(needed) {}
 
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
-    const Merged merged = merge_runs(runs);
+    const Merged merged = merge_prv_runs(runs);
     Bounds answer{0, HUGE_VAL, 0, 0, 0, 0, 0};
     if (delta < merged.failure.lower) answer.lower = HUGE_VAL;
     if (delta <= merged.failure.upper) return answer;
-    const double small = remove_failure(delta, merged.failure.upper) * (1 - 8 * u);
-    const double large = std::min(1.0, remove_failure(delta, merged.failure.lower) * (1 + 8 * u));
+    const double small = remove_prv_failure(delta, merged.failure.upper) * (1 - 8 * u);
+    const double large = std::min(1.0, remove_prv_failure(delta, merged.failure.lower) * (1 + 8 * u));
     if (merged.parts.empty()) {
         answer.upper = 0;
         return answer;
     }
     MomentBounds moments = make_moment_bounds(merged.parts, false);
     answer.upper = std::clamp(moments.epsilon(-std::log(small) * (1 + 4 * u)), 0.0, merged.largest);
-    const auto composed = try_compose(compose, merged.parts, moments, request, answer);
+    const auto composed = try_prv_composition(compose, merged.parts, moments, request, answer);
     if (!composed) return answer;
 
     const double floor = -2 * composed->mesh();
@@ -135,7 +135,7 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
 }
 
 Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, const Composer& compose) {
-    const Merged merged = merge_runs(runs);
+    const Merged merged = merge_prv_runs(runs);
     // No privacy profile is below 1 - e^eps.
     const double least = eps < 0 ? -std::expm1(eps) : 0.0;
     Bounds answer{least * (1 - 4 * u), 1, 0, 0, 0, 0, 0};
@@ -145,7 +145,7 @@ Bounds delta(const std::vector<Run>& runs, double eps, const Request& request, c
         MomentBounds moments = make_moment_bounds(merged.parts, false);
         const double bound = std::exp(moments.log_delta(eps)) * (1 + 4 * u) + kLeast;
         answer.upper = eps >= merged.largest ? 0 : std::min(1.0, bound);
-        if (const auto composed = try_compose(compose, merged.parts, moments, request, answer)) {
+        if (const auto composed = try_prv_composition(compose, merged.parts, moments, request, answer)) {
             const double mesh = composed->mesh() + 16 * u * (std::fabs(eps) + 1);
             const Curve curve = composed->curve(eps - mesh);
             const double high = curve.delta(eps - mesh), low = curve.delta(eps + mesh);

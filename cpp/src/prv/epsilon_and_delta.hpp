@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "law.hpp"
 #include "runtime/aligned.hpp"
+#include "single_losses.hpp"
 
 namespace tightdp::prv {
 

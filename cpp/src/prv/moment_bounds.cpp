@@ -47,7 +47,7 @@ MomentBounds::MomentBounds(std::vector<Run> parts) : parts_(std::move(parts)) {
     for (const Run& part : parts_) {
         auto& nodes = sampled_.emplace_back();
         if (const auto* law = std::get_if<SampledLaw>(&part.law))
-            nodes.emplace(contour::Pair{law->sigma, law->q, contour::contour_direction(law->add)},
+            nodes.emplace(contour::Pair{law->sigma, law->q, contour::contour_composition_direction(law->add)},
                           static_cast<double>(part.count));
     }
 }
@@ -79,7 +79,7 @@ double MomentBounds::composed_cgf(double c) {
 // stops. Each objective falls and then rises in c. Doubling c brackets the minimum, and golden-section search in ln c
 // narrows the bracket.
 template <class F>
-double MomentBounds::minimize_over_abscissa(F objective) {
+double MomentBounds::minimize_prv_moment_bound(F objective) {
     double c = 1, best = objective(c), factor = 2;
     double next = objective(c * factor);
     if (!(next < best)) {
@@ -109,25 +109,25 @@ double MomentBounds::minimize_over_abscissa(F objective) {
 }
 
 double MomentBounds::upper_quantile(double log_inverse) {
-    return minimize_over_abscissa([&](double c) { return (composed_cgf(c) + log_inverse) / c * (1 + 1e-14); });
+    return minimize_prv_moment_bound([&](double c) { return (composed_cgf(c) + log_inverse) / c * (1 + 1e-14); });
 }
 
 double MomentBounds::epsilon(double log_inverse) {
-    return minimize_over_abscissa([&](double c) {
-        const double value = (composed_cgf(c) + log_inverse + contour::log_kappa(c) * (1 - 1e-14)) / c;
+    return minimize_prv_moment_bound([&](double c) {
+        const double value = (composed_cgf(c) + log_inverse + contour::log_aliasing_kappa(c) * (1 - 1e-14)) / c;
         return value + 1e-14 * std::fabs(value);
     });
 }
 
 double MomentBounds::log_delta(double eps) {
-    return minimize_over_abscissa([&](double c) {
-        const double k = composed_cgf(c), shrink = contour::log_kappa(c) * (1 - 1e-14);
+    return minimize_prv_moment_bound([&](double c) {
+        const double k = composed_cgf(c), shrink = contour::log_aliasing_kappa(c) * (1 - 1e-14);
         return k - c * eps + shrink + 1e-14 * (std::fabs(k) + c * std::fabs(eps));
     });
 }
 
 double MomentBounds::reversed_quantile(double log_inverse) {
-    return std::min(log_inverse, minimize_over_abscissa([&](double c) {
+    return std::min(log_inverse, minimize_prv_moment_bound([&](double c) {
                         return (composed_cgf(c) + log_inverse) / (c + 1) * (1 + 1e-14);
                     }));
 }

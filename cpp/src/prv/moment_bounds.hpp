@@ -37,7 +37,7 @@ class MomentBounds {
     double composed_cgf(double c);
     bool place_nodes(double c_most);
     template <class F>
-    double minimize_over_abscissa(F objective);
+    double minimize_prv_moment_bound(F objective);
 
     std::vector<Run> parts_;
     std::vector<std::optional<contour::SampledMgf>> sampled_;

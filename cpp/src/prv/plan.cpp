@@ -17,7 +17,7 @@ namespace {
 constexpr double kMeshShare = 1.0 / 6, kSumShare = 1.0 / 4, kSingleShare = 1.0 / 8;
 
 // Returns the number of steps of all parts together.
-double total_count(const std::vector<Run>& parts) {
+double count_prv_steps(const std::vector<Run>& parts) {
     double k = 0;
     for (const Run& part : parts) k += static_cast<double>(part.count);
     return k;
@@ -31,8 +31,8 @@ struct Range {
 
 // Intersects a range with bounds that need no moments. These bounds come from the ends of all supports and, if the
 // moments are unknown, from Hoeffding's inequality.
-Range narrow_by_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
-                         double log_inverse) {
+Range narrow_by_prv_supports(Range range, const std::vector<Run>& parts, const std::vector<Support>& supports,
+                             double log_inverse) {
     double low = 0, high = 0, squares = 0, mean_sum = 0;
     const bool hoeffding = !std::isfinite(range.high);
     for (std::size_t j = 0; j < parts.size(); ++j) {
@@ -52,9 +52,9 @@ Range narrow_by_supports(Range range, const std::vector<Run>& parts, const std::
 
 }  // namespace
 
-Plan plan_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
-                 const Request& request) {
-    const double k = total_count(parts), delta_error = request.delta_error;
+Plan plan_prv_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
+                     const Request& request) {
+    const double k = count_prv_steps(parts), delta_error = request.delta_error;
     Plan plan;
     plan.mesh_failure = kMeshShare * delta_error;
     plan.outside = (kSumShare + kSingleShare) * delta_error;
@@ -68,7 +68,7 @@ Plan plan_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBou
     const double log_inverse = std::log(2 / (kSumShare * delta_error));
     const Range moment_range{-reversed_moments.reversed_quantile(log_inverse),
                              moments.upper_quantile(log_inverse)};
-    const Range range = narrow_by_supports(moment_range, parts, plan.supports, log_inverse);
+    const Range range = narrow_by_prv_supports(moment_range, parts, plan.supports, log_inverse);
 
     // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k steps. The loss of
     // each step is rounded to the middle of a cell, and the sum of the k rounding errors never exceeds k h.

@@ -22,7 +22,7 @@ struct Plan {
 };
 
 // Makes a plan for `parts`, which is not empty. Throws TooLarge.
-Plan plan_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
-                 const Request& request);
+Plan plan_prv_circle(const std::vector<Run>& parts, MomentBounds& moments, MomentBounds& reversed_moments,
+                     const Request& request);
 
 }  // namespace tightdp::prv

@@ -23,7 +23,7 @@ void add_discrete_draws(const RandomStream& stream, std::size_t n, std::int64_t*
 // The sampler's integers must stay below 2^127. The largest ones are squares of `difference`. The denominators of
 // probabilities (`scale`) must stay below 2^100, because sampling from Bernoulli(e^-x) multiplies the denominators
 // further.
-bool fits_128_bits(double numerator, double denominator, double t) noexcept {
+bool discrete_noise_fits_128_bits(double numerator, double denominator, double t) noexcept {
     const double difference = static_cast<double>(exact::kMostUnits + 1) * t * t * denominator * denominator;
     const double scale = 2 * numerator * numerator * denominator * denominator * t * t;
     return difference < 0x1p63 && numerator < 0x1p31 && scale < 0x1p99;
@@ -34,8 +34,8 @@ bool fits_128_bits(double numerator, double denominator, double t) noexcept {
 void add_discrete_gaussian(const RandomStream& stream, std::uint64_t numerator, std::uint64_t denominator,
                            std::size_t n, std::int64_t* out) {
     const std::uint64_t floor_sigma = numerator / denominator;
-    if (fits_128_bits(static_cast<double>(numerator), static_cast<double>(denominator),
-                      static_cast<double>(floor_sigma) + 1)) {
+    if (discrete_noise_fits_128_bits(static_cast<double>(numerator), static_cast<double>(denominator),
+                                     static_cast<double>(floor_sigma) + 1)) {
         const exact::GaussianParameters<Uint128> p(Uint128{numerator} * numerator, Uint128{denominator} * denominator,
                                                    floor_sigma);
         add_discrete_draws(stream, n, out, [&](ChunkWords& words) { return exact::discrete_gaussian(p, words); });

@@ -76,7 +76,7 @@ auto random_integer_tiles(const RandomStream& stream, Function function) {
 RandomStream secure_stream(bool on_device) {
     RandomStream stream{Generator::chacha20, {}, 0};
     system::random_bytes(stream.key, sizeof stream.key);
-    return on_device || active_aes_unit() == AesUnit::none ? stream : aes256_stream(stream.key, 0);
+    return on_device || dispatched_aes_unit() == AesUnit::none ? stream : aes256_stream(stream.key, 0);
 }
 
 RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept {

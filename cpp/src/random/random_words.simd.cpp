@@ -260,7 +260,8 @@ void random_aes256_tiles(const RandomStream& stream, AesUnit unit, std::uint64_t
 }
 
 void random_tiles(const RandomStream& stream, std::uint64_t first, std::int64_t count, std::uint32_t* out) {
-    if (stream.generator == Generator::aes256) return random_aes256_tiles(stream, active_aes_unit(), first, count, out);
+    if (stream.generator == Generator::aes256)
+        return random_aes256_tiles(stream, dispatched_aes_unit(), first, count, out);
     const bool chacha = stream.generator == Generator::chacha20;
     for (std::int64_t t = 0; t < count; ++t) {
         const std::uint64_t tile = first + static_cast<std::uint64_t>(t);

@@ -53,7 +53,7 @@ void add_rounded_normal_tiles(const RandomStream& stream, std::uint64_t tile, st
     for (std::int64_t g = 0; g < count * kGroups; ++g)
         if (doubt[g])
             add_doubtful_normals(stream, normal_pair_index(tile, 0, static_cast<int>(g)), words + g * 4 * kLanes,
-                                 sigma.deviations_from(static_cast<std::size_t>(g * kGroupDraws)),
+                                 sigma.rounded_normal_deviations_from(static_cast<std::size_t>(g * kGroupDraws)),
                                  values + g * kGroupDraws);
 }
 
@@ -64,12 +64,13 @@ void add_rounded_normals_range(const RandomStream& stream, Deviations sigma, std
     split_draws_into_tiles(
         first, n,
         [&](std::uint64_t tile, std::int64_t tiles, std::size_t at) {
-            add_rounded_normal_tiles(stream, tile, tiles, sigma.deviations_from(at), values + at);
+            add_rounded_normal_tiles(stream, tile, tiles, sigma.rounded_normal_deviations_from(at), values + at);
         },
         [&](std::uint64_t tile, std::size_t skip, std::size_t count, std::size_t at) {
             std::int64_t drawn[kTileValues] = {};
             double sigmas[kTileValues] = {};
-            std::copy_n(sigma.deviations_from(at).sigma, sigma.each ? count : 1, sigmas + (sigma.each ? skip : 0));
+            std::copy_n(sigma.rounded_normal_deviations_from(at).sigma, sigma.each ? count : 1,
+                        sigmas + (sigma.each ? skip : 0));
             add_rounded_normal_tiles(stream, tile, 1, {sigmas, sigma.each}, drawn);
             for (std::size_t i = 0; i < count; ++i) add_rounded_normal(drawn[skip + i], values[at + i]);
         });
@@ -78,7 +79,8 @@ void add_rounded_normals_range(const RandomStream& stream, Deviations sigma, std
 void add_rounded_normals(const RandomStream& stream, Deviations sigma, std::uint64_t first, std::size_t n,
                          std::int64_t* values) {
     parallel_pieces(n, kGrain, kUnits, [&](std::size_t begin, std::size_t end) {
-        add_rounded_normals_range(stream, sigma.deviations_from(begin), first + begin, end - begin, values + begin);
+        add_rounded_normals_range(stream, sigma.rounded_normal_deviations_from(begin), first + begin, end - begin,
+                                  values + begin);
     });
 }
 

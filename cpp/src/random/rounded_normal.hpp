@@ -19,7 +19,7 @@ struct Deviations {
     bool each;  // true if `sigma` has one number for each normal, false if `sigma` has one number for all normals
 
     double operator[](std::size_t i) const noexcept { return sigma[each ? i : 0]; }
-    Deviations deviations_from(std::size_t i) const noexcept { return {sigma + (each ? i : 0), each}; }
+    Deviations rounded_normal_deviations_from(std::size_t i) const noexcept { return {sigma + (each ? i : 0), each}; }
 };
 
 // Adds draw first + i to values[i], modulo 2^64, for i < n. Runs on the calling thread alone. Precondition:

@@ -9,8 +9,8 @@
 namespace tightdp {
 
 // Owns `size` doubles that are aligned to 64 bytes, the size of a cache line and of the widest vector register. The
-// doubles are uninitialised unless the array is made by `zeroed`. The constructor throws std::bad_alloc if there is no
-// memory. An array can be moved but not copied.
+// doubles are uninitialised unless the array is made by `make_aligned_zeros`. The constructor throws std::bad_alloc if
+// there is no memory. An array can be moved but not copied.
 class AlignedArray {
   public:
     AlignedArray() noexcept = default;
@@ -26,7 +26,7 @@ class AlignedArray {
     }
     ~AlignedArray() { ::operator delete(data_, std::align_val_t{64}); }
 
-    static AlignedArray zeroed(std::size_t size) {
+    static AlignedArray make_aligned_zeros(std::size_t size) {
         AlignedArray a(size);
         if (size) std::memset(a.data_, 0, size * sizeof(double));
         return a;

@@ -34,7 +34,7 @@ Isa detect_isa() noexcept {
 // process is forked while another thread initialises such a variable, the child waits for that thread for ever.
 const Isa active = detect_isa();
 
-AesUnit detect_aes([[maybe_unused]] Isa isa) noexcept {
+AesUnit detect_processor_aes([[maybe_unused]] Isa isa) noexcept {
 #if defined(TIGHTDP_X86_DISPATCH)
     unsigned a, b, c, d;
     if (isa == Isa::baseline || !__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_AES)) return AesUnit::none;
@@ -45,7 +45,7 @@ AesUnit detect_aes([[maybe_unused]] Isa isa) noexcept {
 #endif
 }
 
-const AesUnit active_aes = detect_aes(active);
+const AesUnit active_aes = detect_processor_aes(active);
 
 }  // namespace
 
@@ -61,7 +61,7 @@ Isa active_isa() noexcept {
     return active;
 }
 
-AesUnit active_aes_unit() noexcept {
+AesUnit dispatched_aes_unit() noexcept {
     return active_aes;
 }
 

@@ -19,7 +19,7 @@ bool isa_cap_is_known() noexcept;
 // The AES instructions that the library uses. Narrow instructions encrypt one block at a time. Wide instructions
 // encrypt as many blocks as a register holds. The baseline uses no AES instructions.
 enum class AesUnit { none, narrow, wide };
-AesUnit active_aes_unit() noexcept;
+AesUnit dispatched_aes_unit() noexcept;
 
 // Returns the function pointer for the active instruction set. On platforms that have only the baseline, all three
 // pointers are the same.

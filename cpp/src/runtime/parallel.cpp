@@ -62,7 +62,7 @@ class Pool {
         places_ = std::min(wanted - 1, static_cast<int>(helpers_.size()));
         finished_.store(0);
         team_.store(0);
-        leave_processor();
+        keep_threads_off_processor();
         epoch_.fetch_add(1);
         epoch_.notify_all();
         const auto deadline = std::chrono::steady_clock::now() + kJoin;
@@ -91,7 +91,7 @@ class Pool {
     }
 
     // Keeps the helpers off the caller's processor, on systems that would wake them there.
-    void leave_processor() noexcept {
+    void keep_threads_off_processor() noexcept {
         const int here = system::processor_to_leave();
         if (here < 0 || here == avoided_) return;
         avoided_ = here;

@@ -6,7 +6,9 @@ namespace {
 std::atomic<std::int64_t> of_all_threads{0};
 }
 
-std::int64_t passed_by_all() noexcept { return of_all_threads.load(std::memory_order_relaxed); }
+std::int64_t work_passed_by_all_threads() noexcept {
+    return of_all_threads.load(std::memory_order_relaxed);
+}
 
 void check_work_stop(Counter& c) {
     of_all_threads.fetch_add(c.passed - c.looked, std::memory_order_relaxed);

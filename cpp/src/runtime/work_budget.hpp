@@ -46,7 +46,7 @@ void check_work_stop(Counter& c);
 
 // Returns how many units of work all threads of this process had done at their last checks whether to stop. Tests use
 // this sum to find how much work is done after a signal.
-std::int64_t passed_by_all() noexcept;
+std::int64_t work_passed_by_all_threads() noexcept;
 
 inline std::int64_t spent() noexcept {
     return thread_work_counter().spent;
@@ -69,7 +69,7 @@ inline void spend(std::int64_t units) {
 }
 
 // Returns whether more was spent than the limit allows, so that spend() would throw.
-inline bool exhausted() noexcept {
+inline bool is_work_budget_exhausted() noexcept {
     return thread_work_counter().spent > thread_work_counter().limit;
 }
 

@@ -25,7 +25,7 @@ TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
 
 // Returns (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347 the error is below
 // 2^-56 times |e^r - 1| (docs/theory/machine/series.sollya, as for the other series of this file).
-TIGHTDP_VINLINE Vec taylor_of_exp(Vec r) {
+TIGHTDP_VINLINE Vec vec_taylor_of_exp(Vec r) {
     return horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
                   1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5);
 }
@@ -40,7 +40,7 @@ TIGHTDP_VINLINE ExpParts exp_parts(Vec x) {
     const Vec shifted = x * kLog2e + kRound;
     const Vec n = shifted - kRound;
     const Vec r = (x - n * kLn2Hi) - n * kLn2Lo;
-    return {exp2_from_rounded(shifted), r + r * r * taylor_of_exp(r)};
+    return {exp2_from_rounded(shifted), r + r * r * vec_taylor_of_exp(r)};
 }
 
 // Limits x to [-708, 709]. A NaN stays NaN, since each comparison with NaN is false.

@@ -20,7 +20,7 @@ void emulate_release(const py::array_t<std::int64_t, py::array::c_style>& sums,
 
 }  // namespace
 
-void bind_clipping(py::module_& m) {
+void bind_testing_clipping(py::module_& m) {
     using namespace py::literals;
     using namespace tightdp;
     bindings::bind_clipped_sum(m, "emulate_clipped_sum", &emulate_clipped_sum);

@@ -9,14 +9,15 @@
 #include "contour/tail_bound/moved_line_tail.hpp"
 #include "runtime/team.hpp"
 
-void bind_contour(py::module_& m) {
-    using tightdp::contour::contour_direction;
+void bind_testing_contour(py::module_& m) {
+    using tightdp::contour::contour_composition_direction;
     using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
     using namespace py::literals;
     m.def(
         "contour_log_decay",
         [](double sigma, double q, bool add, double c, double s) {
-            return tightdp::contour::MovedLineTail({sigma, q, contour_direction(add)}, c, s, 20).log_decay(s);
+            return tightdp::contour::MovedLineTail({sigma, q, contour_composition_direction(add)}, c, s, 20)
+                .log_decay(s);
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "s"_a);
     // Returns the real and the imaginary parts of xi_m, m = 1..count (contour/mgf/node_sums.hpp). The number of nodes
@@ -36,7 +37,8 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_bin_decay",
         [](double low, double high, double q, bool add, double c, double s) {
-            return tightdp::contour::NoiseBinTail({q, low, high, 1, 2, low}, contour_direction(add), c, s, 20)
+            return tightdp::contour::NoiseBinTail({q, low, high, 1, 2, low}, contour_composition_direction(add), c, s,
+                                                  20)
                 .log_decay(s);
         },
         "low"_a, "high"_a, "q"_a, "add"_a, "c"_a, "s"_a);
@@ -44,7 +46,7 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_cell",
         [](double middle, double half, double rho, double left, double right, double sigma) {
-            const double height = tightdp::contour::ellipse_height_between(middle, half, rho, left, right);
+            const double height = tightdp::contour::noise_ellipse_height_between(middle, half, rho, left, right);
             const auto box = tightdp::contour::noise_box(left, right, height, sigma);
             return py::make_tuple(box.real, box.imaginary);
         },
@@ -53,9 +55,9 @@ void bind_contour(py::module_& m) {
     m.def(
         "contour_near_level",
         [](double sigma, double q, bool add, double c, double radius, double real, double imaginary) {
-            const tightdp::contour::NearLevel near({sigma, q, contour_direction(add)}, c, radius);
-            return py::make_tuple(near.tau, near.bound_level_distance({real, imaginary}),
-                                  near.bound_level_log_factor({real, imaginary}));
+            const tightdp::contour::NearLevel near({sigma, q, contour_composition_direction(add)}, c, radius);
+            return py::make_tuple(near.tau, near.bound_near_level_distance({real, imaginary}),
+                                  near.bound_near_level_log_factor({real, imaginary}));
         },
         "sigma"_a, "q"_a, "add"_a, "c"_a, "radius"_a, "real"_a, "imaginary"_a);
     // Returns (number of nodes, (ln M(c), rule, rounding), an upper bound on ln M(other), rows). Here M is the moment
@@ -70,7 +72,7 @@ void bind_contour(py::module_& m) {
             using namespace tightdp::contour;
             std::vector<Sampled> levels;
             for (std::size_t i = 0; i < sigmas.size(); ++i) levels.push_back({sigmas[i], q, counts[i]});
-            auto made = Interpolation::make_interpolation(levels, contour_direction(add), c, log_inverse);
+            auto made = Interpolation::make_interpolation(levels, contour_composition_direction(add), c, log_inverse);
             if (!made) return py::none();
             for (SampledMgf& node : made->nodes())
                 if (!node.place_nodes(std::max(c, other), step * static_cast<double>(count), 35, kMaxNodes))

@@ -53,7 +53,7 @@ void emulate_product_sum(std::vector<Layer<T>> layers, double bound, double inve
 
 }  // namespace
 
-void bind_dense(py::module_& m) {
+void bind_testing_dense_layers(py::module_& m) {
     using namespace py::literals;
     m.def("emulate_integer_product", &emulate_integer_product, "w"_a.noconvert(), "q"_a.noconvert(),
           "sums"_a.noconvert(), "processors"_a, "packed_bytes"_a, "three"_a);

@@ -3,7 +3,7 @@
 #include "../../bindings/bind.hpp"
 #include "fixed_size/triangle_kernels.hpp"
 
-void bind_fixed_size(py::module_& m) {
+void bind_testing_fixed_size(py::module_& m) {
     using namespace py::literals;
     m.def(
         "fixed_size_kernels",

@@ -29,7 +29,7 @@ py::tuple testing_coarse_weights(std::vector<double> w, std::int64_t first, doub
 
 }  // namespace
 
-void bind_grid(py::module_& m) {
+void bind_testing_grid(py::module_& m) {
     using namespace py::literals;
     m.def("grid_weights", &testing_grid_weights, "law"_a, "anchor"_a, "h"_a, "tilt"_a, "log_scale"_a, "first"_a,
           "cells"_a);

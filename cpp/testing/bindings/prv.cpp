@@ -36,7 +36,7 @@ py::tuple testing_prv_support(const Entry& entry, double tail) {
 
 }  // namespace
 
-void bind_prv(py::module_& m) {
+void bind_testing_prv(py::module_& m) {
     using namespace py::literals;
     m.def("prv_cells", &testing_prv_cells<prv_cells>, "run"_a, "h"_a, "first"_a, "count"_a);
     m.def("emulate_prv_cells", &testing_prv_cells<testing_cells_by_thread>, "run"_a, "h"_a, "first"_a, "count"_a);

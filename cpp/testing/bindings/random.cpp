@@ -82,7 +82,7 @@ std::optional<std::int64_t> testing_settled_normal(double sigma, bool sine, cons
 
 }  // namespace
 
-void bind_random(py::module_& m) {
+void bind_testing_random(py::module_& m) {
     using namespace py::literals;
     m.def("normals_of_words", &testing_normals_of_words, "words"_a, "single"_a);
     m.def("rounded_normals_from", &testing_rounded_normals, "stream"_a, "sigma"_a, "first_bits"_a, "out"_a.noconvert());

@@ -2,7 +2,7 @@
 
 #include "../../bindings/bind.hpp"
 
-void bind_simd_math(py::module_& m) {
+void bind_testing_simd_math(py::module_& m) {
     using namespace tightdp;
     py::module_ simd = m.def_submodule("simd_math", "Vector functions for arrays whose length is a multiple of 8.");
     for (const MathFunction& function : TIGHTDP_SELECT_SIMD(math_functions)()) {

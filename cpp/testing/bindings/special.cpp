@@ -6,7 +6,7 @@
 #include "tightdp/special/normal.hpp"
 #include "tightdp/special/sampled_loss.hpp"
 
-void bind_special(py::module_& m) {
+void bind_testing_special(py::module_& m) {
     using namespace py::literals;
     using namespace tightdp;
     m.def("mills_ratio", py::vectorize(mills_ratio), "x"_a);

@@ -24,7 +24,12 @@ from ..models.model_interface import Vector
 from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
 from ..release_gate.gate import Gate
 from ..release_gate.oracle import Oracle, Public
-from .building_blocks.algorithm import AlgorithmPlan, AlgorithmReleases, batch_size, compute_smallest_batch_share
+from .building_blocks.algorithm import (
+    AlgorithmPlan,
+    AlgorithmReleases,
+    batch_size,
+    compute_smallest_algorithm_batch_share,
+)
 from .building_blocks.optimizers import MeanOfLastIterates, Optimizer, check_shared_algorithm_optimizer
 from .building_blocks.public_step_length import FRACTION, resolve_algorithm_optimizer
 
@@ -159,7 +164,7 @@ def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float
 
     A smaller batch size is raised to the one with which ``epochs`` epochs take ``MOST_STEPS`` steps. A batch size of
     ``records`` or more is then replaced by records - 1, or by 0.5 for a single record."""
-    batch_size = max(batch_size, records * compute_smallest_batch_share(epochs))
+    batch_size = max(batch_size, records * compute_smallest_algorithm_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 
 

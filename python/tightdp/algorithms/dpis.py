@@ -36,7 +36,7 @@ from .building_blocks.algorithm import (
     AlgorithmReleases,
     batch_size,
     build_algorithm_release,
-    compute_smallest_batch_share,
+    compute_smallest_algorithm_batch_share,
 )
 from .building_blocks.importance import ImportanceSampling
 from .building_blocks.optimizers import MeanOfLastIterates, Optimizer, check_shared_algorithm_optimizer
@@ -150,7 +150,7 @@ class DPIS:
         """Returns the batch size divided by ``records``, in (0, 1]."""
         if self.batch_size is None:
             return FRACTION / 2
-        return min(1.0, max(self.batch_size / records, compute_smallest_batch_share(self.epochs)))
+        return min(1.0, max(self.batch_size / records, compute_smallest_algorithm_batch_share(self.epochs)))
 
     def compute_steps(self, public: Public, target: Target) -> AlgorithmReleases:
         """Returns the steps of a run: their sampling probability, noise multiplier and number.

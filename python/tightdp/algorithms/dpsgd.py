@@ -15,7 +15,7 @@ from ..mechanisms import Gaussian, PoissonSampled
 from ..models.contribution_grid import exact_bound
 from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
 from ..release_gate.oracle import Public
-from .building_blocks.algorithm import AlgorithmPlan, batch_size, compute_smallest_batch_share
+from .building_blocks.algorithm import AlgorithmPlan, batch_size, compute_smallest_algorithm_batch_share
 from .building_blocks.centering import (
     can_center_features,
     check_centering_share,
@@ -90,7 +90,7 @@ class DPSGD:
         """
         q = FRACTION
         if self.batch_size is not None:
-            q = min(1.0, max(self.batch_size / public.records, compute_smallest_batch_share(self.epochs)))
+            q = min(1.0, max(self.batch_size / public.records, compute_smallest_algorithm_batch_share(self.epochs)))
         steps = math.ceil(self.epochs / q)
         share = self.center if can_center_features(public) else 0.0
 

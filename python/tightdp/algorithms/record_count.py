@@ -21,7 +21,7 @@ from ..accounting.running_accounts.filters import BudgetExceeded
 from ..clipping_and_noise.noise import Philox, RandomSource
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
-from ..release_gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_budget
+from ..release_gate.budget import BudgetWithinCaps, FixedPlan, ReleaseBudget, Target, check_noise_against_gate_budget
 from ..release_gate.gate import Gate
 from ..release_gate.oracle import Oracle, Public
 from ..release_gate.shares import build_caps_for_gate_charge
@@ -73,7 +73,7 @@ def release_record_count_for_algorithm(
         plan = algorithm.plan(public, held.target)
     except ValueError as error:
         raise ValueError(
-            _explain_refused_algorithm_count(algorithm, f"{public.records} records, a number that was released", error)
+            _explain_refused_record_count(algorithm, f"{public.records} records, a number that was released", error)
         ) from None
     total = None if plan.releases is None else plan.releases + 1
     progress = None if callback is None else lambda done: callback(done + 1, total)
@@ -120,10 +120,10 @@ def check_algorithm_for_any_count(algorithm: Algorithm, facts: Public, target: T
         except (ValueError, BudgetExceeded) as error:
             if records == REFERENCE:
                 raise
-            raise ValueError(_explain_refused_algorithm_count(algorithm, f"{records} record", error)) from None
+            raise ValueError(_explain_refused_record_count(algorithm, f"{records} record", error)) from None
 
 
-def _explain_refused_algorithm_count(algorithm: Algorithm, records: str, error: Exception) -> str:
+def _explain_refused_record_count(algorithm: Algorithm, records: str, error: Exception) -> str:
     """Returns the text of the error for settings that have no plan for ``records``, a number of records as text."""
     return (
         f"public_size must be given, a public number of records, or other settings must be chosen: {algorithm!r} has "
@@ -166,7 +166,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
             "depends on the number of records"
         )
     # Settings that are wrong for every number of records are refused before the number is released.
-    check_noise_against_budget(getattr(algorithm, "noise_multiplier", None), target)
+    check_noise_against_gate_budget(getattr(algorithm, "noise_multiplier", None), target)
     check_stable_step_length("optimizer", facts, getattr(algorithm, "optimizer", None))
     rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
     held = Target(rest.nominal_epsilon, rest.nominal_delta)

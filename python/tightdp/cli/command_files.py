@@ -109,9 +109,9 @@ def _check_file_may_be_replaced(out: Path, force: bool | None, writes: str | Non
 
 
 @contextmanager
-def reserve_output_file(out: Path) -> Iterator[Path]:
-    """Makes a new file beside ``out``, for ``put_output_in_place`` to rename. A file that was not renamed is removed at
-    the end.
+def reserve_command_output(out: Path) -> Iterator[Path]:
+    """Makes a new file beside ``out``, for ``put_command_output_in_place`` to rename. A file that was not renamed is
+    removed at the end.
 
     Empty files that killed runs have left are removed as well. Only files whose lock is free are removed, because a
     live run holds the lock of its file. Raises ValueError if no file can be made, before anything is spent on the
@@ -122,9 +122,9 @@ def reserve_output_file(out: Path) -> Iterator[Path]:
         place.touch(exist_ok=False)
     except OSError as error:
         raise ValueError(f"--out {out}: cannot be written ({error.strerror})") from None
-    lock = _lock_reserved_output(place)
+    lock = _lock_command_output(place)
     try:
-        _remove_abandoned_outputs(out)
+        _remove_abandoned_command_outputs(out)
         yield place
     finally:
         place.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def reserve_output_file(out: Path) -> Iterator[Path]:
             lock.release_lock()
 
 
-def _lock_reserved_output(place: Path) -> FileLock | None:
+def _lock_command_output(place: Path) -> FileLock | None:
     """Returns the lock of a reserved file, or None if another run holds the lock or the system has no such locks."""
     if not LOCKS_FOLDERS:  # on Windows the lock would keep the model from being written
         return None
@@ -142,7 +142,7 @@ def _lock_reserved_output(place: Path) -> FileLock | None:
         return None
 
 
-def _remove_abandoned_outputs(out: Path) -> None:
+def _remove_abandoned_command_outputs(out: Path) -> None:
     """Removes the empty files beside ``out`` that killed runs reserved.
 
     A reserved file that is not empty is kept, because it holds a model on which budget was spent.
@@ -152,13 +152,13 @@ def _remove_abandoned_outputs(out: Path) -> None:
         with suppress(OSError):
             if each.is_symlink() or not each.is_file() or each.stat().st_size:
                 continue
-            lock = _lock_reserved_output(each)
+            lock = _lock_command_output(each)
             if lock is not None:
                 each.unlink()
                 lock.release_lock()
 
 
-def put_output_in_place(place: Path, out: Path, force: bool) -> None:
+def put_command_output_in_place(place: Path, out: Path, force: bool) -> None:
     """Renames the reserved file ``place`` to ``out``.
 
     If another run has made ``out`` meanwhile and there is no ``force``, ``place`` is kept under another name. Then

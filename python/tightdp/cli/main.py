@@ -100,17 +100,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"tightdp: error: {_make_error_printable(error)}", file=sys.stderr)
+        print(f"tightdp: error: {_make_cli_error_printable(error)}", file=sys.stderr)
         return 2
     except BudgetExceeded as error:
-        print(f"tightdp: refused: {_make_error_printable(error)}", file=sys.stderr)
+        print(f"tightdp: refused: {_make_cli_error_printable(error)}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
         print("tightdp: interrupted", file=sys.stderr)
         return 130
 
 
-def _make_error_printable(error: Exception) -> str:
+def _make_cli_error_printable(error: Exception) -> str:
     """Returns an error as one line without control characters.
 
     Names of columns come from files, and may contain characters that a terminal would obey.

@@ -88,7 +88,7 @@ class ClippingRun:
         """Largest L2 norm of the contribution of one example to the sums of all groups, rounded up."""
         return bound_clipped_sum_sensitivity(self.groups)
 
-    def execute_run(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
+    def write_noisy_sums(self, deviation: float, rng: RandomSource | None, grid: float = 0.0) -> Norms:
         """Writes the sums, plus normal noise of standard deviation ``deviation``, to ``outs``. Returns the norms.
 
         Without a ``grid``, sums and noise are in floating point, and each group has its own random stream. With a grid,
@@ -112,8 +112,8 @@ class ClippingRun:
                 normalize=self.normalize,
                 stability=self.stability,
                 weights=self.weights,
-                center=self._select_columns(self.center, indices),
-                inverse_scale=self._select_columns(self.inverse_scale, indices),
+                center=self._select_columns_to_clip(self.center, indices),
+                inverse_scale=self._select_columns_to_clip(self.inverse_scale, indices),
                 deviation=deviation,
                 stream=stream if rng is None or grid else rng.stream(),
                 accumulate=self.accumulate,
@@ -124,7 +124,7 @@ class ClippingRun:
             )
         return np.transpose(norms) if self.grouped else norms[0]
 
-    def _select_columns(
+    def _select_columns_to_clip(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
         """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
@@ -161,10 +161,10 @@ def clip_examples_on_host(
     deviation = 0.0
     if rng is not None:
         deviation = compute_release_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
-    norms = run.execute_run(
+    norms = run.write_noisy_sums(
         deviation, rng, find_grid_of_released_sums(run.sensitivity, noise_multiplier) if exact else 0.0
     )
-    return arrays.convert_released_sums_to_library(run.found, run.outs), norms
+    return arrays.convert_clipped_sums_to_library(run.found, run.outs), norms
 
 
 def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:

@@ -184,10 +184,10 @@ def exact_release(
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]
-        run.execute_run(multiplier * bound, rng, step)
+        run.write_noisy_sums(multiplier * bound, rng, step)
         spread, mechanism = clipping.convert_deviation_to_grid(step, multiplier * bound), Gaussian(multiplier)
     else:
-        run.execute_run(0.0, None, step)
+        run.write_noisy_sums(0.0, None, step)
         # sigma is rounded up to few digits. Rounding adds less than a relative 2^-20 to sigma, and keeps the numerator
         # and the denominator short.
         sigma = _round_noise_deviation_up(sigma, 20)

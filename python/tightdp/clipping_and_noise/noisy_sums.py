@@ -50,5 +50,5 @@ def add_noise(total: Any, deviation: float, *, grid: float | None = None, rng: R
     found = arrays.view_examples_to_clip("total", rows)
     outs = arrays.prepare_arrays_of_sums(found, parts, "total", integers=exact)
     run = clipping.ClippingRun(found, outs, [(list(range(len(parts))), 1.0)], accumulate=True)
-    run.execute_run(sigma, rng, step if exact else 0.0)
+    run.write_noisy_sums(sigma, rng, step if exact else 0.0)
     return total

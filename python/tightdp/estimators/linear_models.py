@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._support import _check
 from ..composition import Composition
 from ..ledger.payment import LedgerPayment
-from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_class_probabilities
+from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, compute_model_class_probabilities
 from ..models.model_interface import Model, Vector
 from ..models.model_records import Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_record_block_weights
@@ -185,15 +185,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._check_class_weights(known)
         if learning:
             return self._plan_labels(size).charge
-        return self._compute_charge_after_rehearsal(
-            size, self._build_estimator_model(size, labels), self.epsilon, self.delta
-        )
+        return self._rehearse_fit(size, self._build_estimator_model(size, labels), self.epsilon, self.delta)
 
     def _plan_labels(self, features: int) -> LabelRelease:
         """Returns the division of the budget of a run that learns its labels, after a rehearsal of the run."""
         target, model = Target.from_arguments(self.epsilon, self.delta), self._build_estimator_model(features, 2)
         plan = plan_label_release(partial(self._compute_estimator_charge, model), target, self._spent)
-        self._compute_charge_after_rehearsal(features, model, plan.epsilon, plan.delta)
+        self._rehearse_fit(features, model, plan.epsilon, plan.delta)
         return plan
 
     def _loss(self, classes: int) -> Loss:
@@ -416,7 +414,7 @@ class ProbabilisticClassifier(PrivateClassifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns the probabilities of the classes for the rows of X (n, d), shape (n, classes)."""
-        return np.asarray(compute_class_probabilities(self.decision_function(X)), dtype=np.float64)
+        return np.asarray(compute_model_class_probabilities(self.decision_function(X)), dtype=np.float64)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Returns logarithms of ``predict_proba`` for the rows of X (n, d)."""

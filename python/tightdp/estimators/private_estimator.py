@@ -49,7 +49,7 @@ from .preparation import (
     warn_estimator_of_unscaled_features,
 )
 from .shared import public_facts as stated
-from .shared.continued_account import combine_charges_of_disjoint_fits
+from .shared.continued_account import combine_estimator_fit_charges
 from .shared.nested_parameters import NestedParameters
 from .shared.private_fit import wrap_private_fit
 from .shared.sklearn_interface import require_fitted, validate_estimator_features
@@ -125,9 +125,7 @@ class PrivateEstimator(NestedParameters):
         records = 0 if self.public_size is None else _check.check_count_argument("public_size", self.public_size)
         return Public(records, model.size, regularization, model if isinstance(model, LinearModel) else None)
 
-    def _compute_charge_after_rehearsal(
-        self, features: int, model: Model, epsilon: float | None, delta: float | None
-    ) -> Composition:
+    def _rehearse_fit(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> Composition:
         """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
@@ -225,7 +223,7 @@ class PrivateEstimator(NestedParameters):
         if opened is not None:
             charged, history = opened[0].charge, opened[1] + history
         if again:  # only a run on other records can share the charge of earlier runs (docs/theory/blocks.md, section 4)
-            combine = combine_charges_of_disjoint_fits if disjoint else operator.add
+            combine = combine_estimator_fit_charges if disjoint else operator.add
             charged, history = combine(self.charged_, charged), self.history_ + history
         runs, apart = self._runs if again else NONE
         self._runs: tuple[int, int] = runs + 1, apart + (again and disjoint)

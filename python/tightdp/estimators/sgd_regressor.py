@@ -94,7 +94,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """
         size = _check.check_count_argument("n_features", n_features)
         self._build_target_scale()
-        return self._compute_charge_after_rehearsal(size, self._build_estimator_model(size), self.epsilon, self.delta)
+        return self._rehearse_fit(size, self._build_estimator_model(size), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:

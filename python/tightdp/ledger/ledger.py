@@ -21,12 +21,12 @@ from ..options import Neighbors
 from .database_interface import UNDONE, LedgerError, LedgerStore, Run
 from .ledger_facts import (
     LedgerBudget,
-    add_release_to_entry,
+    add_release_to_ledger_entry,
     check_ledger_identifier,
     check_ledger_text,
     digest_ledger_values,
     read_account_of_ledger,
-    split_release_from_entry,
+    split_release_from_ledger_entry,
     write_account_of_ledger,
 )
 from .place import open_ledger_store
@@ -217,7 +217,7 @@ class Ledger:
         """
         account, prices = self._price_ledger_releases(mechanism, count)
         release = secrets.token_hex(16) if release is None else check_ledger_identifier("release", release)
-        account = add_release_to_entry(account, release)
+        account = add_release_to_ledger_entry(account, release)
         note = check_ledger_text("note", note)
         with self._store.open_transaction(write=True) as run:
             known = self._update_known_ledger_entries(run)
@@ -418,7 +418,7 @@ class Ledger:
         moment = read_json_value(str, time, "time")
         if not _is_ledger_time(moment):
             raise ValueError(f"time must be YYYY-MM-DDTHH:MM:SS+00:00, got {_check.describe_argument(moment)}")
-        spent, release = split_release_from_entry(read_json_value(str, account, "account"))
+        spent, release = split_release_from_ledger_entry(read_json_value(str, account, "account"))
         releases = read_account_of_ledger(spent, self.neighbors, "account").history
         if not releases:
             raise ValueError("account.history must have at least one release")

@@ -12,7 +12,7 @@ from typing import Any
 from .._support import _check
 from .._support.strict_json import parse_json, read_json_object, read_json_value
 from ..accounting.running_accounts.accountant import Accountant
-from ..accounting.running_accounts.costs import RenyiFilterCosts
+from ..accounting.running_accounts.filter_costs import RenyiFilterCosts
 from ..accounting.running_accounts.filters import PrivacyFilter
 from ..composition import Composable
 from ..options import Neighbors
@@ -93,12 +93,12 @@ def read_account_of_ledger(plain: str, neighbors: Neighbors, name: str) -> Accou
     return account
 
 
-def add_release_to_entry(account: str, release: str) -> str:
+def add_release_to_ledger_entry(account: str, release: str) -> str:
     """Returns the JSON text ``account`` with the identifier of the release that the entry pays for."""
     return json.dumps({**json.loads(account), "release": release})
 
 
-def split_release_from_entry(plain: str) -> tuple[str, str | None]:
+def split_release_from_ledger_entry(plain: str) -> tuple[str, str | None]:
     """Returns the account of an entry as ``write_account_of_ledger`` wrote it, and the release's identifier.
 
     The identifier is None for entries of older versions, which drew no identifiers, and for text that

@@ -101,7 +101,7 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
         return above, _reduce_loss_table(
             scaled, max(bound_hidden_mass_of_loss_table(losses, scaled.masses, error)[0], 0.0), error
         )
-    low, high = _bound_stated_mass_of_loss_table(hidden, least, most)
+    low, high = _bound_given_mass_of_loss_table(hidden, least, most)
     relative = _GIVEN_ERROR + scale - 1
     if lost == 0 and high - low <= _KNOWN_WIDTH * high:
         ends = 8 * _ULP + scale - 1 + ((high - low) / high if high > 0 else 0.0)
@@ -112,7 +112,7 @@ def bound_loss_table(table: LossTable, hidden: float | None, error: float) -> tu
     return above, CompletePair(losses, masses, infinity, low, error, relative, ends)
 
 
-def _bound_stated_mass_of_loss_table(stated: float | None, least: float, most: float) -> tuple[float, float]:
+def _bound_given_mass_of_loss_table(stated: float | None, least: float, most: float) -> tuple[float, float]:
     """Returns bounds of Q's mass where P has none. The losses imply that this mass is between ``least`` and ``most``.
 
     A ``stated`` mass between ``least`` and ``most`` is taken as exact if it is within ``TOLERANCE`` of ``most``. A

@@ -106,7 +106,7 @@ class PrivacyLoss(Mechanism):
             set_mechanism_fields(self, optimistic=(tuple(y.tolist()), tuple(p.tolist()), all_but))
             dominated = bound_loss_table(LossTable(y, p, all_but), None, error)[1]
             if (
-                _compute_excess_of_loss_mechanism((y, p, all_but), (losses, masses, infinity))
+                _compute_excess_of_privacy_losses((y, p, all_but), (losses, masses, infinity))
                 > TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("optimistic must be a pair that losses and probabilities dominate")
@@ -115,7 +115,7 @@ class PrivacyLoss(Mechanism):
                 other = -losses[::-1], (masses * np.exp(-losses))[::-1], hidden
             here = losses, masses, infinity
             if (
-                max(_compute_excess_of_loss_mechanism(here, other), _compute_excess_of_loss_mechanism(other, here))
+                max(_compute_excess_of_privacy_losses(here, other), _compute_excess_of_privacy_losses(other, here))
                 > _MIRRORED_TOLERANCE + 2 * self.loss_error
             ):
                 raise ValueError("mirrored must be False: (Q, P) has another curve than (P, Q)")
@@ -296,19 +296,19 @@ class PrivacyLoss(Mechanism):
 _Curve = tuple[NDArray[np.float64], NDArray[np.float64], float]
 
 
-def _compute_excess_of_loss_mechanism(one: _Curve, other: _Curve) -> float:
+def _compute_excess_of_privacy_losses(one: _Curve, other: _Curve) -> float:
     """Returns the largest delta_one(eps) - delta_other(eps), for eps among the losses of both pairs below 700."""
     at = np.concatenate((one[0], other[0]))
     at = at[np.abs(at) < 700]
     return float(
         np.max(
-            _evaluate_curve_of_loss_mechanism(one, at) - _evaluate_curve_of_loss_mechanism(other, at),
+            _evaluate_curve_of_privacy_losses(one, at) - _evaluate_curve_of_privacy_losses(other, at),
             initial=one[2] - other[2],
         )
     )
 
 
-def _evaluate_curve_of_loss_mechanism(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
+def _evaluate_curve_of_privacy_losses(pair: _Curve, at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns delta at each eps in ``at``, for ascending losses y with masses p.
 
     Delta is infinity + sum p (1 - e^{eps - y})_+, or 1 - e^eps if this is larger.

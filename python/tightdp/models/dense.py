@@ -220,7 +220,7 @@ def add_integer_dense_product(
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 
-def round_scaled_rows(rows: Array, factors: Vector, most: int, out: NDArray[Any]) -> None:
+def round_scaled_dense_rows(rows: Array, factors: Vector, most: int, out: NDArray[Any]) -> None:
     """Writes the integers nearest to factors[k] rows[k, j], confined to ``most``, to ``out``, an array of int16 or
     int32.
 
@@ -229,7 +229,7 @@ def round_scaled_rows(rows: Array, factors: Vector, most: int, out: NDArray[Any]
     kernels.scale_rows(np.ascontiguousarray(rows), factors, most, out)
 
 
-def compute_position_inner_products(integers: NDArray[Any]) -> Vector:
+def compute_dense_inner_products(integers: NDArray[Any]) -> Vector:
     """Returns, for each record k, the inner products of its rows ``integers[k, s]`` and ``integers[k, t]``.
 
     The integers are in int16 or int32. The inner products of their absolute values must be at most 2^53. The results

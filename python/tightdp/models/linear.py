@@ -45,7 +45,7 @@ class Loss(Protocol):
         """Returns the second derivative of each record's loss by z, times v. Result and v have shape (n, outputs)."""
 
 
-def compute_class_probabilities(z: Array) -> Array:
+def compute_model_class_probabilities(z: Array) -> Array:
     """Returns the probabilities of the classes for logistic scores z, of shape (n, classes) or, for two classes,
     (n,)."""
     z = np.column_stack([np.zeros_like(z), z]) if z.ndim == 1 else z
@@ -93,7 +93,7 @@ class Multinomial(_CompiledLoss):
         self.outputs = classes
 
     def multiply_by_curvature(self, z: Array, targets: Targets, v: Array) -> Array:
-        p = compute_class_probabilities(z)
+        p = compute_model_class_probabilities(z)
         return np.asarray(p * (v - (p * v).sum(axis=1, keepdims=True)))
 
 

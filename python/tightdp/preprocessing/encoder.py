@@ -90,10 +90,10 @@ class OneHotEncoder(PrivateTransformer):
             self.categories_: list[tuple[str, ...]] = _read_encoder_categories(self.categories)
             return
         self.categories_ = gate.release_frequent_values(
-            self.n_features_in_, partial(self._count_texts, values), spent
+            self.n_features_in_, partial(self._count_texts_to_encode, values), spent
         ).value
 
-    def _count_texts(self, values: list[list[str]] | RecordStream) -> list[Counter[str]]:
+    def _count_texts_to_encode(self, values: list[list[str]] | RecordStream) -> list[Counter[str]]:
         """Counts, for each column, the records that have each text."""
         if not isinstance(values, RecordStream):
             return [count_values_for_threshold(column, self.missing) for column in values]

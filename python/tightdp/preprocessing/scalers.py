@@ -31,7 +31,7 @@ class BoundedTransformer(PrivateTransformer):
     quantiles: tuple[float, float] = (0.01, 0.99)
     domain: Any = None
 
-    def _check_levels(self) -> tuple[float, float]:
+    def _check_quantile_levels(self) -> tuple[float, float]:
         try:
             low, high = (quantiles.round_quantile_level("quantiles", q) for q in self.quantiles)
         except (TypeError, ValueError):
@@ -43,7 +43,10 @@ class BoundedTransformer(PrivateTransformer):
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
             return Composition()
-        self._check_levels(), quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
+        (
+            self._check_quantile_levels(),
+            quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain)),
+        )
         return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
     def _prepare_input(self, X: Any) -> Values:
@@ -60,7 +63,7 @@ class BoundedTransformer(PrivateTransformer):
         if self.bounds is not None:
             scale = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
-        found = quantiles.search_quantiles(gate, values, self._check_levels(), self.domain, noise_multiplier)
+        found = quantiles.search_quantiles(gate, values, self._check_quantile_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_quantile_grid(self.domain, size)
         low, high = np.sort(found, axis=0)  # with few values, the searches may end in the wrong order
         low = np.minimum(low, len(grid) - 2)

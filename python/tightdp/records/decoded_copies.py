@@ -78,9 +78,9 @@ class CopiedBlocks(BlockView):
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         if self._parts is not None:
             return self._read_copy(self._parts)
-        return iter(self._blocks) if self._given_up else self._read_and_copy()
+        return iter(self._blocks) if self._given_up else self._copy_decoded_blocks()
 
-    def _read_and_copy(self) -> Iterator[Block]:
+    def _copy_decoded_blocks(self) -> Iterator[Block]:
         """Yields the blocks, and writes each to the file."""
         parts: list[tuple[int, np.dtype[Any]]] = []
         self._file.seek(0)

@@ -30,7 +30,7 @@ def as_table_of_numbers(X: Any) -> NDArray[Any]:
     return array
 
 
-def refuse_dates(X: Any) -> None:
+def refuse_dates_in_records(X: Any) -> None:
     """Raises TypeError if X is an array of dates or of durations, or a table with such a column.
 
     NumPy would convert dates to numbers in a unit that depends on how the dates were read.

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from .._support import _check
 from ..accounting.questions.calibration import calibrate
-from ..accounting.running_accounts.costs import GaussianFilterCosts
+from ..accounting.running_accounts.filter_costs import GaussianFilterCosts
 from ..accounting.running_accounts.filters import CappedFilter, PrivacyFilter
 from ..composition import Composition
 from ..mechanisms import ApproximateDP, Gaussian, Mechanism
@@ -155,7 +155,7 @@ class FilterBudget(PrivacyFilter):
         return ApproximateDP(self.epsilon, self.delta) * 1
 
 
-def check_noise_against_budget(noise_multiplier: float | None, target: Target) -> None:
+def check_noise_against_gate_budget(noise_multiplier: float | None, target: Target) -> None:
     """Raises ValueError if both a noise multiplier and an epsilon are given."""
     if noise_multiplier is not None and target.epsilon is not None:
         raise ValueError("epsilon and noise_multiplier exclude each other: each determines the other. Leave one out")
@@ -174,7 +174,7 @@ def resolve_noise_from_gate_budget(
         if own is None:
             raise ValueError("epsilon must be given, or a noise_multiplier: each determines the other")
         return own
-    check_noise_against_budget(own, target)
+    check_noise_against_gate_budget(own, target)
     beside = target.beside
     whole = plan if beside is None else lambda noise: plan(noise)._to_composition() + beside
     return float(calibrate(whole, epsilon=target.epsilon, delta=target.delta))

@@ -282,9 +282,9 @@ class MinimumQueryPoint:
         score = 1.1 * EPS * ((d + 2 * outputs + 4) * f.max_norm * size + 2)
         rest = summed + compute_solver_norm(self._b) + f.convexity * size
         plain = n * (f.max_norm * (2 * outputs + 16) + (BLOCK + 5) * f.largest_gradient_norm) + 4 * rest
-        return f.max_norm * self._bound_residual_shift(score) + 1.1 * EPS * plain
+        return f.max_norm * self._bound_gate_query_residual_shift(score) + 1.1 * EPS * plain
 
-    def _bound_residual_shift(self, error: float) -> float:
+    def _bound_gate_query_residual_shift(self, error: float) -> float:
         """Bounds the total distance by which an ``error`` of the scores can move the residuals of all records. The
         residual of a record is the derivative of its loss by its scores."""
         f = self._f

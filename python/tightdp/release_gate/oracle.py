@@ -169,7 +169,7 @@ class Oracle:
 
     def compute_gradients(self, w: Vector, records: Records) -> ModelGradients:
         """Returns the model's gradients of some records at ``w``, for a query."""
-        return _compute_query_gradients(self.model, w, records)
+        return _compute_gate_query_gradients(self.model, w, records)
 
     def split_gate_query_batch(self, records: Records) -> Iterable[Records]:
         """Returns pieces of a query's batch whose gradients fit into memory. A linear model gets the whole batch,
@@ -215,7 +215,7 @@ class Oracle:
         """
         size = self.public.size
         grid = dense.choose_dense_gradient_grid(max_norm, center, scale, self.public.records)
-        part = partial(_sum_query_gradients, self.model, w, max_norm, center, scale, grid)
+        part = partial(_sum_gate_query_gradients, self.model, w, max_norm, center, scale, grid)
         return self._build_gate_sum_query(part, (size,), max_norm, grid, sampling_probability, scale=scale)
 
     def record_count_query(self) -> Query:
@@ -225,7 +225,7 @@ class Oracle:
 
         def evaluate_record_count_query(source: RandomSource) -> Integers:
             if self._records.has_weights:
-                return self.sum_over_batch(partial(_sum_query_weights, grid), 1, source)
+                return self.sum_over_batch(partial(_sum_gate_query_weights, grid), 1, source)
             return np.array([len(self._records) * int(1 / grid)], np.int64)
 
         return Query((1,), 1.0, 1.0, grid, evaluate_record_count_query)
@@ -235,7 +235,7 @@ class Oracle:
         is max_norm."""
         grid = choose_contribution_grid(max_norm)
         return self._build_gate_sum_query(
-            partial(_sum_query_features, max_norm, grid), (self._records.width,), max_norm, grid
+            partial(_sum_gate_query_features, max_norm, grid), (self._records.width,), max_norm, grid
         )
 
     def center_features(self, center: Vector) -> Oracle:
@@ -255,7 +255,7 @@ class Oracle:
         return norm_sum_query(
             max_norm,
             lambda grid, source: self.sum_over_batch(
-                partial(_sum_query_norms, self.model, w, max_norm, grid), 1, source
+                partial(_sum_gate_query_norms, self.model, w, max_norm, grid), 1, source
             ),
         )
 
@@ -300,26 +300,28 @@ def norm_sum_query(max_norm: float, total: Callable[[float, RandomSource], Integ
 # these functions.
 
 
-def _compute_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:
+def _compute_gate_query_gradients(model: Model, w: Vector, records: Records) -> ModelGradients:
     """Returns the gradients of some records, without warnings of overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         return model.compute_gradients(w, records)
 
 
-def _sum_query_gradients(
+def _sum_gate_query_gradients(
     model: Model, w: Vector, max_norm: float, center: Vector | None, scale: Vector | None, grid: float, records: Records
 ) -> Integers:
     """Sums the clipped gradients of some records, as integers in units of ``grid``."""
-    return _compute_query_gradients(model, w, records).sum_clipped_model_gradients(max_norm, center, scale, grid=grid)
+    return _compute_gate_query_gradients(model, w, records).sum_clipped_model_gradients(
+        max_norm, center, scale, grid=grid
+    )
 
 
-def _sum_query_weights(grid: float, records: Records) -> Integers:
+def _sum_gate_query_weights(grid: float, records: Records) -> Integers:
     """Sums the weights of some records, in units of ``grid``."""
     weights = np.ones(len(records)) if records.weights is None else records.weights
     return np.array([clip_model_contributions_to_grid(weights, 1.0, grid).sum()], np.int64)
 
 
-def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integers:
+def _sum_gate_query_features(max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped features of some records, in units of ``grid``."""
     total = np.zeros(records.width, np.int64)
     for piece in records.split_into_pieces(CHUNK):
@@ -328,10 +330,10 @@ def _sum_query_features(max_norm: float, grid: float, records: Records) -> Integ
     return total
 
 
-def _sum_query_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
+def _sum_gate_query_norms(model: Model, w: Vector, max_norm: float, grid: float, records: Records) -> Integers:
     """Sums the clipped norms of the gradients of some records, in units of ``grid``."""
     found = clip_model_contributions_to_grid(
-        _compute_query_gradients(model, w, records).clip_model_gradient_norms(max_norm), max_norm, grid
+        _compute_gate_query_gradients(model, w, records).clip_model_gradient_norms(max_norm), max_norm, grid
     )
     return np.array([found.sum()], np.int64)
 

@@ -103,7 +103,7 @@ def _list_innermost_statement_mechanisms(parts: Parts) -> Iterator[Mechanism]:
             yield mechanism
 
 
-def certify_stated_bound(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
+def replace_lower_end_of_statement(claimed: Bound, charged: Composition, delta: float, neighbors: Neighbors) -> Bound:
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,

@@ -30,7 +30,7 @@ from ..bound import Bound
 from ..certificates import Certificate
 from ..composition import Composition
 from ..options import NEIGHBORS, Neighbors
-from .recomputation import certify_stated_bound, read_stated_account, verify_bound_of_statement
+from .recomputation import read_stated_account, replace_lower_end_of_statement, verify_bound_of_statement
 from .wording import (
     ARITHMETIC,
     CERTIFIED,
@@ -174,7 +174,7 @@ class Statement:
             if isinstance(given, str):
                 raise TypeError(f"{name} must be a sequence of strings, got {given!r}")
             values[name] = tuple(_check_statement_text(name, line) for line in given)
-        values["privacy"] = certify_stated_bound(self.privacy, self.charged, self.delta, self.neighbors)
+        values["privacy"] = replace_lower_end_of_statement(self.privacy, self.charged, self.delta, self.neighbors)
         for name, value in values.items():
             object.__setattr__(self, name, value)
         known = list_stated_record_counts(self.public, self.released)

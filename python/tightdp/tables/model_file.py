@@ -23,7 +23,7 @@ from .._support.strict_json import (
     read_json_value,
     read_strict_json_file,
 )
-from ..models.linear import compute_class_probabilities
+from ..models.linear import compute_model_class_probabilities
 from ..records.column_encodings import CategoryColumn, Column, NumberColumn, encode_record_columns
 from ..records.sources.rows import Rows
 from ..statement import Statement
@@ -175,7 +175,7 @@ class TableModel:
     def _compute_probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.model != "logistic":
             raise ValueError(f"model must be 'logistic' to have probabilities, got {self.model!r}")
-        return np.asarray(compute_class_probabilities(scores), dtype=np.float64)
+        return np.asarray(compute_model_class_probabilities(scores), dtype=np.float64)
 
     def to_sklearn(self) -> Any:
         """Returns scikit-learn's ``LogisticRegression``, ``LinearSVC`` or ``Ridge`` with the weights of this model.

@@ -18,14 +18,14 @@ from ..ledger import Ledger
 from ..ledger.ledger import name_ledger
 from ..ledger.payment import open_ledger
 from .adam import set_adam_noise_variance
-from .algorithm_sums.auto_sums import choose_arithmetic_of_sums
+from .algorithm_sums.auto_sums import choose_algorithm_sum_arithmetic
 from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
 from .distributed.agreement import list_facts_of_ranks
 from .distributed.ranks import Ranks, join_process_group
-from .distributed.run import SharedRun
 from .distributed.sharded_run import ShardedRun, check_model_sharding
+from .distributed.shared_run import SharedRun
 from .ghost_clipping.layers import check_one_pass_layers
 from .model_checks import model_checks
 from .plan.algorithm_settings import check_torch_algorithm, choose_torch_algorithm
@@ -169,7 +169,7 @@ def make_private(
         said["batches"] = batches.physical_size, batches.padded, folder is None
         name, own = choose_torch_algorithm(algorithm)
         model_checks.check_types_of_torch_model(model, optimizer)
-        how = choose_arithmetic_of_sums(arithmetic, name, max_norm, model)
+        how = choose_algorithm_sum_arithmetic(arithmetic, name, max_norm, model)
         check_torch_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
         sharded = check_model_sharding(model, world)
         parameters = _check_model_in_make_run(model, optimizer, arithmetic, world)
@@ -178,7 +178,7 @@ def make_private(
         book = open_ledger(ledger) if world.is_first else None
         files = Checkpoint(folder, book) if world.is_first and folder is not None else None
         # This loader is made only to check the options before the number of records is released.
-        poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options(batches))
+        poisson_loader.PoissonLoader(dataset, 1.0, **_list_loader_options_in_make_run(batches))
     about = {
         "algorithm": name, "optimizer": type(optimizer).__name__, "random_state": seed, "ledger": name_ledger(book)
     }  # fmt: skip
@@ -203,11 +203,11 @@ def make_private(
     account = make_run_account(made, size)
     identity = saved.take_up_run(account, parameters, after_failure=after_failure)
     batch_kind = ImportanceLoader if isinstance(own, DPIS) else RunLoader
-    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_list_loader_options(batches))
+    drawn = batch_kind(account, dataset, key, world, padded=batches.padded, **_list_loader_options_in_make_run(batches))
     set_adam_noise_variance(optimizer, (made.noise_deviation / made.divisor) ** 2)
     run_kind: Any = PrivateRun if not isinstance(world, Ranks) else ShardedRun if sharded else SharedRun
     run: PrivateRun = run_kind(model, optimizer, account, drawn, key, identity, world=world, ledger=book, saved=saved)
-    run._restore_saved_tensors_of_run()
+    run._restore_run_tensors()
     return run
 
 
@@ -217,14 +217,14 @@ def _check_model_in_make_run(model: Any, optimizer: Any, arithmetic: SumArithmet
     if arithmetic in ("float", "products"):
         check_one_pass_layers(model)
     parameters = model_checks.find_trained_parameters(model, optimizer)
-    model_checks.check_settings_of_torch_optimizer(optimizer)
-    model_checks.check_parameters_finite(
+    model_checks.check_optimizer_of_torch_model(optimizer)
+    model_checks.check_model_parameters_finite(
         p for p in model.named_parameters() if world.is_first or model_checks.is_sharded_model_parameter(p[1])
     )
     return parameters
 
 
-def _list_loader_options(batches: Batches) -> dict[str, Any]:
+def _list_loader_options_in_make_run(batches: Batches) -> dict[str, Any]:
     """Returns the arguments that tell a loader how to read records."""
     return {"physical_batch_size": batches.physical_size, "collate_fn": batches.collate_fn, **batches.options}
 

@@ -21,7 +21,8 @@ from tightdp.mechanisms import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
 UNDERFLOW = 1e-290
-"""kUnseenMoment of cpp/src/allocation/ratio_mean.cpp: the mass at infinity that allows for products that underflow."""
+"""kUnseenMoment of cpp/src/random_allocation/ratio_mean.cpp: the mass at infinity that allows for products that
+underflow."""
 SIGMAS = st.floats(0.25, 20.0)
 
 

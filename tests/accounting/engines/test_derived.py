@@ -11,7 +11,7 @@ from effort import bounded, counted
 import tightdp as dp
 from tightdp.accounting.engines.renyi.moments import bound_renyi_moment
 from tightdp.accounting.pairs.largest_loss import largest_loss_of_pair
-from tightdp.accounting.pairs.repetitions import build_selection_repetitions
+from tightdp.accounting.pairs.selection_repetitions import build_selection_repetitions
 
 SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
 

@@ -8,7 +8,7 @@ from oracle.check import Case
 from oracle.widths import too_wide
 
 import tightdp as dp
-from tightdp.accounting.pairs.hull import build_dominating_loss
+from tightdp.accounting.pairs.hull import build_dominating_pair
 
 RESPONSE = dp.RandomizedResponse(0.07011458683583001, 4)
 GAUSSIAN = dp.Gaussian(2.9595299627131277)
@@ -77,7 +77,7 @@ def test_the_pair_of_chords_touches_the_points_and_is_above_the_curve_between(me
     largest = 2.0 if mechanism == dp.PoissonSampled(dp.Laplace(0.5), 0.3) else 1 / 0.7 + 1e-12
     if isinstance(mechanism, dp.Gaussian):
         largest = math.inf
-    loss = build_dominating_loss(zip(np.exp(nodes).tolist(), above.tolist(), strict=True), largest, direction)
+    loss = build_dominating_pair(zip(np.exp(nodes).tolist(), above.tolist(), strict=True), largest, direction)
     assert loss.delta(nodes[3], neighbors=direction).upper == pytest.approx(above[3], rel=1e-9)
     assert loss.profile(nodes, neighbors=direction).upper == pytest.approx(above, rel=1e-6, abs=1e-12)
     between = np.linspace(-5.5, 5.5, 67)

@@ -5,7 +5,7 @@ import math
 import mpmath as mp
 import pytest
 
-from tightdp.accounting.pairs.repetitions import _solve_odds_of_repetitions
+from tightdp.accounting.pairs.selection_repetitions import _solve_odds_of_repetitions
 
 
 @pytest.mark.parametrize("eta", [0.5, 2.0, 3.0])

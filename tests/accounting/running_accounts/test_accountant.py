@@ -200,13 +200,13 @@ def test_an_account_keeps_the_curve_of_a_group(monkeypatch):
     from tightdp.accounting.engines import auto
 
     group = (dp.PoissonSampled(dp.Laplace(3.0), 0.2) * 2).group(2)
-    computed, compute = [], auto._ask_engines_for_points
+    computed, compute = [], auto._run_engines_for_points
 
     def count(mechanism, *rest):
         computed.append(mechanism)
         return compute(mechanism, *rest)
 
-    monkeypatch.setattr(auto, "_ask_engines_for_points", count)
+    monkeypatch.setattr(auto, "_run_engines_for_points", count)
     auto._CURVES._kept.clear()
     account, answers = dp.Accountant(), []
     account.compose(group)

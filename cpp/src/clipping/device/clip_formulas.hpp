@@ -39,7 +39,7 @@ struct DeviceClip {
     const double *weights, *center, *inverse_scale;  // each is null if the request has none
     double* norms;                                   // null if not wanted
 
-    TIGHTDP_HD double clip_weight(std::int64_t row) const noexcept { return weights ? weights[row] : 1.0; }
+    TIGHTDP_HD double device_clip_weight(std::int64_t row) const noexcept { return weights ? weights[row] : 1.0; }
 };
 
 // Number of columns that a team squares at a time when it computes the norm of a row.
@@ -51,16 +51,16 @@ TIGHTDP_HD inline double device_clip_chain(std::int64_t columns, int lanes) noex
     return static_cast<double>(kDevicePiece / lanes + 6 + columns / kDevicePiece + 1);
 }
 
-TIGHTDP_HD inline double widen_entry(double x) noexcept {
+TIGHTDP_HD inline double widen_device_clip_entry(double x) noexcept {
     return x;
 }
-TIGHTDP_HD inline double widen_entry(float x) noexcept {
+TIGHTDP_HD inline double widen_device_clip_entry(float x) noexcept {
     return x;
 }
-TIGHTDP_HD inline double widen_entry(Float16 x) noexcept {
+TIGHTDP_HD inline double widen_device_clip_entry(Float16 x) noexcept {
     return to_float(x);
 }
-TIGHTDP_HD inline double widen_entry(BFloat16 x) noexcept {
+TIGHTDP_HD inline double widen_device_clip_entry(BFloat16 x) noexcept {
     return to_float(x);
 }
 
@@ -89,7 +89,7 @@ TIGHTDP_HD inline double transform_clip_entry(const DeviceClip& clip, double x, 
 }
 
 // Returns the entry x of a row times the row's clip factor, rounded to float32 if clip.rounding says so.
-TIGHTDP_HD inline double clip_product(const DeviceClip& clip, double x, double factor) noexcept {
+TIGHTDP_HD inline double device_clip_product(const DeviceClip& clip, double x, double factor) noexcept {
     if (clip.rounding.to_single) return static_cast<float>(x) * static_cast<float>(factor);
     return x * factor;
 }
@@ -100,7 +100,7 @@ template <class T>
 TIGHTDP_HD inline double add_clip_squares(const DeviceClip& clip, double sum, const T* row, std::int64_t origin,
                                           std::int64_t begin, std::int64_t end, int step) noexcept {
     for (std::int64_t c = begin; c < end; c += step) {
-        const double x = transform_clip_entry(clip, widen_entry(row[c - origin]), c);
+        const double x = transform_clip_entry(clip, widen_device_clip_entry(row[c - origin]), c);
         sum += x * x;
     }
     return sum;
@@ -142,8 +142,8 @@ TIGHTDP_HD inline double norm_of_large_clip_row(const DeviceClip& clip, std::int
         for (int i = 0; i < clip.segment_count; ++i) {
             const DeviceSegment& segment = clip.segments[i];
             for (std::int64_t c = 0; c < segment.columns; ++c) {
-                const double x = std::fabs(
-                    transform_clip_entry(clip, widen_entry(find_clip_row<T>(segment, row)[c]), segment.first + c));
+                const double x = std::fabs(transform_clip_entry(
+                    clip, widen_device_clip_entry(find_clip_row<T>(segment, row)[c]), segment.first + c));
                 if (pass == 0) {
                     finite = finite && x < HUGE_VAL;
                     largest = x > largest ? x : largest;
@@ -170,7 +170,7 @@ TIGHTDP_HD inline double device_clip_norm(const DeviceClip& clip, std::int64_t r
 // Returns the clip factor of a row from its sum of squares.
 template <class T>
 TIGHTDP_HD inline double device_clip_factor(const DeviceClip& clip, std::int64_t row, double square) noexcept {
-    const double norm = device_clip_norm<T>(clip, row, square), weight = clip.clip_weight(row);
+    const double norm = device_clip_norm<T>(clip, row, square), weight = clip.device_clip_weight(row);
     // The host has not checked weights in device memory. A row whose weight is out of range adds nothing.
     if (!(weight >= 0 && weight * clip.max_norm <= (clip.rounding.to_single ? 1e25 : 1e100))) return 0;
     return clip_factor(norm, clip.max_norm, weight, clip.rule, clip.stability, clip.rounding);

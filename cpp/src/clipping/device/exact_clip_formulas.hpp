@@ -56,7 +56,7 @@ TIGHTDP_HD inline double exact_clip_factor(const DeviceClip& clip, const DeviceE
         for (; t < exact.stripe[s + 1]; ++t) of_stripe += squares[t];
         square += of_stripe;
     }
-    const double norm = device_clip_norm<T>(clip, row, square), weight = clip.clip_weight(row);
+    const double norm = device_clip_norm<T>(clip, row, square), weight = clip.device_clip_weight(row);
     // The host has not checked weights in device memory. A row whose weight is out of range adds nothing.
     if (!(weight >= 0 && weight <= 0x1p32)) return 0;
     const double factor =
@@ -70,7 +70,7 @@ TIGHTDP_HD inline double exact_clip_factor(const DeviceClip& clip, const DeviceE
 // factor and explains negative factors.
 TIGHTDP_HD inline unsigned long long exact_clip_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(
-        static_cast<long long>(factor < 0 ? -factor * x : clip_product(clip, x, factor)));
+        static_cast<long long>(factor < 0 ? -factor * x : device_clip_product(clip, x, factor)));
 }
 
 // The inputs of the last step, which writes the outputs from the integer sums. If `noisy` is true, the last step adds

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kSumThreads)
     unsigned long long sum = 0;
     TIGHTDP_UNROLL_4
     for (std::int64_t r = chunk + step; r < end; r += steps, at += stride) {
-        const double factor = factors[r], x = widen_entry(*reinterpret_cast<const T*>(at));
+        const double factor = factors[r], x = widen_device_clip_entry(*reinterpret_cast<const T*>(at));
         // A row with entries that are not finite has the factor 0, and its products would be NaN.
         if (factor != 0) sum += exact_clip_term(clip, transform_clip_entry(clip, x, column), factor);
     }

@@ -13,7 +13,7 @@ namespace tightdp::cuda {
 
 using namespace clipping;
 
-__device__ inline unsigned place_modulo_16(const void* p) {
+__device__ inline unsigned held_address_modulo_16(const void* p) {
     return static_cast<unsigned>(reinterpret_cast<unsigned long long>(p) & 15u);
 }
 
@@ -22,7 +22,8 @@ __device__ inline unsigned place_modulo_16(const void* p) {
 template <int bytes, class T>
 __device__ inline void copy_held_units(T* to, const T* from, std::int64_t count, int thread, int threads) {
     constexpr std::int64_t per = bytes / static_cast<std::int64_t>(sizeof(T));
-    const std::int64_t ahead = (bytes - place_modulo_16(from) % bytes) % bytes / static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t ahead =
+        (bytes - held_address_modulo_16(from) % bytes) % bytes / static_cast<std::int64_t>(sizeof(T));
     const std::int64_t head = ahead < count ? ahead : count, units = (count - head) / per, done = head + units * per;
     for (std::int64_t i = thread; i < units; i += threads)
         copy_async<bytes>(to + head + i * per, from + head + i * per);
@@ -34,7 +35,7 @@ __device__ inline void copy_held_units(T* to, const T* from, std::int64_t count,
 // allows. The copy is complete after wait_batches() has returned for the copy's batch (block_memory.cuh).
 template <class T>
 __device__ inline void copy_held_run(T* to, const T* from, std::int64_t count, int thread, int threads) {
-    const unsigned apart = (place_modulo_16(to) - place_modulo_16(from)) & 15u;
+    const unsigned apart = (held_address_modulo_16(to) - held_address_modulo_16(from)) & 15u;
     if (apart == 0) return copy_held_units<16>(to, from, count, thread, threads);
     if (apart % 8 == 0) return copy_held_units<8>(to, from, count, thread, threads);
     if constexpr (sizeof(T) <= 4)
@@ -50,9 +51,10 @@ __device__ inline double add_held_rows(const DeviceClip& clip, double sum, const
                                        std::int64_t column) {
     TIGHTDP_UNROLL_4
     for (int r = first; r < count; r += step) {
-        const double x = widen_entry(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)), factor = factors[r];
+        const double x = widen_device_clip_entry(*reinterpret_cast<const T*>(column_of_row_0 + r * pitch)),
+                     factor = factors[r];
         // A row with entries that are not finite has the factor 0, and its products would be NaN.
-        if (factor > 0) sum += clip_product(clip, transform_clip_entry(clip, x, column), factor);
+        if (factor > 0) sum += device_clip_product(clip, transform_clip_entry(clip, x, column), factor);
     }
     return sum;
 }
@@ -90,7 +92,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
         __syncthreads();  // no thread still reads the previous group of rows
         if (s.dense) {
             const T* const from = find_clip_row<T>(clip.segments[0], begin);
-            rows += place_modulo_16(from);
+            rows += held_address_modulo_16(from);
             copy_held_run(reinterpret_cast<T*>(rows), from, count * s.columns, thread, threads);
         } else {
             for (int i = 0; i < clip.segment_count; ++i) {

@@ -23,7 +23,7 @@ struct Machine {
 TIGHTDP_HD constexpr std::int64_t ceiling_quotient(std::int64_t n, std::int64_t d) {
     return (n + d - 1) / d;
 }
-TIGHTDP_HD constexpr std::int64_t round_up_to_multiple(std::int64_t n, std::int64_t d) {
+TIGHTDP_HD constexpr std::int64_t round_up_launch_bytes(std::int64_t n, std::int64_t d) {
     return ceiling_quotient(n, d) * d;
 }
 
@@ -37,8 +37,10 @@ struct RowShare {
     TIGHTDP_HD RowShare(std::int64_t columns, std::int64_t count, std::int64_t blocks)
         : across(ceiling_quotient(columns, kSumThreads)),
           rows(ceiling_quotient(count, ceiling_quotient(blocks, across))) {}
-    TIGHTDP_HD std::int64_t share_chunks(std::int64_t count) const { return ceiling_quotient(count, rows); }
-    TIGHTDP_HD std::int64_t count_launch_blocks(std::int64_t count) const { return across * share_chunks(count); }
+    TIGHTDP_HD std::int64_t count_launch_chunks(std::int64_t count) const { return ceiling_quotient(count, rows); }
+    TIGHTDP_HD std::int64_t count_launch_blocks(std::int64_t count) const {
+        return across * count_launch_chunks(count);
+    }
 };
 
 // The shape of the first way: a thread block holds one group of `rows` whole rows at a time, and each multiprocessor
@@ -58,7 +60,7 @@ struct HeldShape {
     TIGHTDP_HD std::int64_t held_squares_offset() const { return groups * columns * 8; }
     TIGHTDP_HD std::int64_t held_factors_offset() const { return held_squares_offset() + rows * 8; }
     TIGHTDP_HD std::int64_t held_rows_offset() const {
-        return round_up_to_multiple(held_factors_offset() + rows * 8, 16);
+        return round_up_launch_bytes(held_factors_offset() + rows * 8, 16);
     }
     // A dense group begins at the same address modulo 16 in shared memory as in device memory. The 16 spare bytes leave
     // room for this.
@@ -74,7 +76,7 @@ HeldShape choose_held_shape(const clipping::DeviceClip& clip, bool dense, std::i
     if (clip.rows == 0 || clip.columns > HeldShape::kMostColumns) return s;
     s.columns = clip.columns;
     s.dense = dense;
-    s.pitch = dense ? clip.columns * size : round_up_to_multiple(clip.columns * size, 16);
+    s.pitch = dense ? clip.columns * size : round_up_launch_bytes(clip.columns * size, 16);
     s.groups = static_cast<int>(std::clamp<std::int64_t>(HeldShape::kThreads / clip.columns, 1, HeldShape::kMostRows));
     s.rows =
         std::min<std::int64_t>((machine.shared - s.held_rows_offset() - 32) / (s.pitch + 16), HeldShape::kMostRows);

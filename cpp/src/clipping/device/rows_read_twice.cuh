@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(kSumThreads)
     double sum = 0;
     TIGHTDP_UNROLL_4
     for (std::int64_t r = begin; r < end; ++r, at += stride) {
-        const double x = widen_entry(*reinterpret_cast<const T*>(at)), factor = factors[r];
+        const double x = widen_device_clip_entry(*reinterpret_cast<const T*>(at)), factor = factors[r];
         // A row with entries that are not finite has the factor 0. The row is skipped, since its products would be NaN.
-        if (factor > 0) sum += clip_product(clip, transform_clip_entry(clip, x, column), factor);
+        if (factor > 0) sum += device_clip_product(clip, transform_clip_entry(clip, x, column), factor);
     }
     partial[chunk * clip.columns + column] = sum;
 }

@@ -36,7 +36,7 @@ class BatchCurve {
     TIGHTDP_HD Status place_nodes_for_plan(const Plan& plan, double log_inverse) noexcept {
         const double length = static_cast<double>(plan.count) * plan.step;
         if (!place_nodes(max_value(plan.right.c, plan.c), length, log_inverse)) return Status::too_many_nodes;
-        return mgf_.largest_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
+        return mgf_.largest_mgf_node_loss() * length > kMostPhase ? Status::slow_decay : Status::certified;
     }
     TIGHTDP_HD CertifiedLogMgf certified_log_mgf(double c) const noexcept { return mgf_.log_mgf(c); }
     TIGHTDP_HD double log_mgf_upper(double c) const noexcept { return certified_log_mgf(c).upper(); }
@@ -45,8 +45,8 @@ class BatchCurve {
         const double rule = mgf_.compute_mgf_ratios(plan.c, plan.step, plan.count);
         for (std::int64_t m = team_.lane(); m <= plan.count; m += team_.size()) {
             LogRatio ratio;
-            if (m > 0) ratio.add_power(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.step_count());
-            batch_ordinates().set_ordinate(m, ratio, plan.c, plan.step, 0);
+            if (m > 0) ratio.add_trapezoid_log_power(m_.re[m], m_.im[m], rule, m_.round[m], mgf_.step_count());
+            batch_ordinates().set_trapezoid_ordinate(m, ratio, plan.c, plan.step, 0);
         }
         team_.sync();
     }

@@ -17,11 +17,12 @@ template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, const Pair& pair, double steps,
                                       double delta, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;
-    const double distance = steps * bound_step_delta_directly(pair.sigma, pair.q) * more;
-    const double most = pair.is_add() ? steps * bound_add_loss_directly(pair.q) * more : HUGE_VAL;
+    const double distance = steps * bound_contour_step_delta_directly(pair.sigma, pair.q) * more;
+    const double most = pair.is_add() ? steps * bound_contour_add_loss_directly(pair.q) * more : HUGE_VAL;
     BatchCurve<Team> curve(team, memory, pair, steps);
-    return least_epsilon(distance, most, delta,
-                         [&](bool by_delta, double at) { return invert_curve(curve, tolerance, by_delta, at); });
+    return least_epsilon(distance, most, delta, [&](bool by_delta, double at) {
+        return invert_contour_curve(curve, tolerance, by_delta, at);
+    });
 }
 
 // Bounds epsilon under add_or_remove. The result is the larger of the results for the two directions.

@@ -29,7 +29,7 @@ void bound_one_setting(double sigma, double q, double steps, double delta, doubl
     const double mu2 = plain ? steps / (sigma * sigma) : 0;
     Result r = epsilon({parts, mu2, Direction::remove}, delta, tolerance);
     // The direction "add" changes neither end if its largest loss is at most the lower end for "remove".
-    const double most = steps * bound_add_loss_directly(q) * (1 + 18 * kUnitRoundoff);
+    const double most = steps * bound_contour_add_loss_directly(q) * (1 + 18 * kUnitRoundoff);
     if (r.status == Status::certified && !plain && !(most <= r.lower))
         r = worse_result(r, epsilon({parts, mu2, Direction::add}, delta, tolerance));
     const bool certified = r.status == Status::certified;
@@ -59,7 +59,7 @@ class Helpers {
 
     // Waits until no thread is running any more. Throws Interrupted if the calling thread is told to stop. The
     // destructor then stops the threads.
-    void wait() {
+    void wait_for_batch_helpers() {
         using namespace std::chrono_literals;
         std::unique_lock lock(mutex_);
         while (!done_.wait_for(lock, 20ms, [this] { return running_ == 0; }))
@@ -91,7 +91,7 @@ void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const d
     };
     Helpers helpers(static_cast<int>(std::min<std::int64_t>(threads, n / kChunk + 1)) - 1, body);
     body();
-    helpers.wait();
+    helpers.wait_for_batch_helpers();
 }
 
 }  // namespace tightdp::contour

@@ -11,13 +11,13 @@ namespace tightdp::contour {
 
 // Returns the logarithm of kappa(c) = c^c / (1 + c)^(1 + c) for c >= 0, where kappa(0) = 1. kappa(c) is the constant of
 // the bound delta(eps) <= M(c) e^{-c eps} kappa(c), where M is the moment generating function of the privacy loss.
-TIGHTDP_HD inline double log_kappa(double c) noexcept {
+TIGHTDP_HD inline double log_aliasing_kappa(double c) noexcept {
     return c > 0 ? -c * std::log1p(1 / c) - std::log1p(c) : 0.0;
 }
 
 // Returns the aliasing error from one side: the sum over k >= 1 of e^{-k gap period} e^{log_chernoff}. Here c' is an
-// auxiliary abscissa, log_chernoff = ln M(c') - c' eps + log_kappa(c'), and gap = |c' - c| > 0. The result is rounded
-// up.
+// auxiliary abscissa, log_chernoff = ln M(c') - c' eps + log_aliasing_kappa(c'), and gap = |c' - c| > 0. The result is
+// rounded up.
 TIGHTDP_HD inline double alias_excess(double log_chernoff, double gap, double period) noexcept {
     return std::exp(log_chernoff - gap * period) / -std::expm1(-gap * period) * (1 + 1e-9);
 }

@@ -33,14 +33,14 @@ TIGHTDP_HD_STAGE bool find_trapezoid_root(const Curve& curve, const Plan& plan, 
     v = curve.evaluate_curve(plan, e);
     for (int i = 0; i < 60; ++i) {
         double next;
-        if (v.delta > v.delta_error() && v.slope < 0) {
+        if (v.delta > v.trapezoid_delta_error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
             // Newton's method for ln delta, which is nearly linear in epsilon except where a peak of the distribution
             // of the loss ends.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamp_value(move, -20 / plan.c, 20 / plan.c);
             if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta ||
-                gap < Curve::kEnough * v.delta_error())
+                gap < Curve::kEnough * v.trapezoid_delta_error())
                 break;
             if (!(next > low && next < high)) next = 0.5 * (low + high);
         } else {
@@ -64,20 +64,20 @@ TIGHTDP_HD_STAGE Result invert_for_epsilon(const Curve& curve, const Plan& plan,
     if (!find_trapezoid_root(curve, plan, delta, e, v)) return {};
     Result r = certified_result(v, 1 / -v.slope);
     const double first =
-        1.01 * (v.delta_error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
+        1.01 * (v.trapezoid_delta_error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
     // Moves the upper and then the lower end outwards until bounds on delta prove that epsilon is between them.
     double out = first;
     bool found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.upper = e + out;
-        found = curve.evaluate_curve(plan, r.upper).upper_delta() <= delta;
+        found = curve.evaluate_curve(plan, r.upper).upper_trapezoid_delta() <= delta;
     }
     if (!found) return {};
     out = first;
     found = false;
     for (int i = 0; i < 50 && !found; ++i, out *= 2) {
         r.lower = e - out;
-        found = curve.evaluate_curve(plan, r.lower).lower_delta() >= delta;
+        found = curve.evaluate_curve(plan, r.lower).lower_trapezoid_delta() >= delta;
     }
     if (!found) r.lower = 0;
     r.upper = max_value(0.0, r.upper);
@@ -91,10 +91,11 @@ template <class Curve>
 TIGHTDP_HD_STAGE Result invert_for_delta(const Curve& curve, const Plan& plan, double epsilon) {
     const CurveValue v = curve.evaluate_curve(plan, epsilon);
     Result r = certified_result(v, 1);
-    if (!(std::fabs(v.upper_delta()) < HUGE_VAL) || !(std::fabs(v.lower_delta()) < HUGE_VAL)) return {};
+    if (!(std::fabs(v.upper_trapezoid_delta()) < HUGE_VAL) || !(std::fabs(v.lower_trapezoid_delta()) < HUGE_VAL))
+        return {};
     constexpr double least = 2.2250738585072014e-308;
-    r.upper = clamp_value(v.upper_delta() * (1 + 4 * kUnitRoundoff), least, 1.0);
-    r.lower = clamp_value(v.lower_delta() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
+    r.upper = clamp_value(v.upper_trapezoid_delta() * (1 + 4 * kUnitRoundoff), least, 1.0);
+    r.lower = clamp_value(v.lower_trapezoid_delta() * (1 - 4 * kUnitRoundoff), 0.0, 1.0);
     return r;
 }
 
@@ -118,7 +119,7 @@ inline constexpr double kNarrow = 1e-8;
 
 // Makes a plan and solves with it. `by_delta` and `at` have the same meaning as in solve_with_plan().
 template <class Curve>
-TIGHTDP_HD_STAGE Result invert_curve(Curve& curve, double tolerance, bool by_delta, double at) {
+TIGHTDP_HD_STAGE Result invert_contour_curve(Curve& curve, double tolerance, bool by_delta, double at) {
     Plan plan;
     Result r;
     curve.restart_estimates();
@@ -142,7 +143,7 @@ TIGHTDP_HD_STAGE Result invert_curve(Curve& curve, double tolerance, bool by_del
 }
 
 // Bounds epsilon(delta). `distance` is an upper bound on delta(0), the sum of the deltas of all steps at epsilon 0.
-// `most` is an upper bound on the loss. ask(by_delta, at) computes a result as invert_curve() does.
+// `most` is an upper bound on the loss. ask(by_delta, at) computes a result as invert_contour_curve() does.
 template <class Ask>
 TIGHTDP_HD_STAGE Result least_epsilon(double distance, double most, double delta, const Ask& ask) {
     if (distance <= delta) {

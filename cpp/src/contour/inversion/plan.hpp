@@ -86,9 +86,9 @@ class Planner {
         : curve_(curve), tolerance_(clamp_value(tolerance, 1e-13, 1e-2)), plan_(plan) {}
 
     // Makes the plan, and makes the curve place nodes that are precise enough for the plan. `target` is ln delta if
-    // `by_delta`, and epsilon otherwise. known_log_delta is 1 unless invert_curve() has solved with an earlier plan. In
-    // that case `target` is an epsilon, and known_log_delta is ln delta at this epsilon, computed with the earlier
-    // plan.
+    // `by_delta`, and epsilon otherwise. known_log_delta is 1 unless invert_contour_curve() has solved with an earlier
+    // plan. In that case `target` is an epsilon, and known_log_delta is ln delta at this epsilon, computed with the
+    // earlier plan.
     TIGHTDP_HD_STAGE Status make_plan(bool by_delta, double target, double known_log_delta);
 
   private:
@@ -125,7 +125,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::improve_right_abscissa(double widths) {
     const double unit = 1 / sd_, c = plan_.c + widths * unit;
     Cumulants k;
     if (!curve_.estimate_cumulants(c, k)) return false;
-    const double period = alias_period(k.k0 + log_kappa(c) - c * plan_.epsilon, c - plan_.c, log_tolerated());
+    const double period = alias_period(k.k0 + log_aliasing_kappa(c) - c * plan_.epsilon, c - plan_.c, log_tolerated());
     if (!(period < plan_.right.period)) return false;
     plan_.right = {c, period};
     widths_ = widths;
@@ -142,7 +142,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
         if (c > 0) {
             Cumulants k;
             if (!curve_.estimate_cumulants(c, k)) return false;
-            log_chernoff = k.k0 + log_kappa(c) - c * plan_.epsilon;
+            log_chernoff = k.k0 + log_aliasing_kappa(c) - c * plan_.epsilon;
         }
         const double period = alias_period(log_chernoff, plan_.c - c, log_tolerated());
         if (period < plan_.left.period) plan_.left = {c, period};

@@ -25,7 +25,8 @@ struct LogRatio {
 
     // Adds the logarithm of the `count`-th power of 1 + x + iy. The errors of x + iy are `rule_error` from the rule and
     // `given` from rounding.
-    TIGHTDP_HD void add_power(double x, double y, double rule_error, double given, double count) noexcept {
+    TIGHTDP_HD void add_trapezoid_log_power(double x, double y, double rule_error, double given,
+                                            double count) noexcept {
         const LogFactor one(x, y);
         re += count * one.re;
         im += count * one.im;
@@ -36,7 +37,7 @@ struct LogRatio {
     }
 
     // Adds `count` times another logarithm. `count` may be any real number, and its error is at most `count_error`.
-    TIGHTDP_HD void add_multiple(const LogRatio& one, double count, double count_error) noexcept {
+    TIGHTDP_HD void add_trapezoid_log_multiple(const LogRatio& one, double count, double count_error) noexcept {
         const double size = std::fabs(count);
         re += count * one.re;
         im += count * one.im;
@@ -53,7 +54,8 @@ struct Ordinates {
 
     // Sets the ordinate m. l is ln(M(z)/M(c)) of all mechanisms except the Gaussians without sampling, whose logarithm
     // is added here. mu2 is the sum of count / sigma^2 over these Gaussians.
-    TIGHTDP_HD void set_ordinate(std::int64_t m, LogRatio l, double c, double step, double mu2) const noexcept {
+    TIGHTDP_HD void set_trapezoid_ordinate(std::int64_t m, LogRatio l, double c, double step,
+                                           double mu2) const noexcept {
         const double s = step * static_cast<double>(m);
         const double gauss_re = -0.5 * mu2 * s * s, gauss_im = mu2 * s * (c + 0.5);
         l.re += gauss_re;
@@ -81,9 +83,9 @@ struct Ordinates {
 struct CurveValue {
     double delta, slope;                                // the sum and its derivative
     double aliasing, truncation, quadrature, rounding;  // bounds on the errors (aliasing only increases the sum)
-    TIGHTDP_HD double delta_error() const noexcept { return aliasing + truncation + quadrature + rounding; }
-    TIGHTDP_HD double lower_delta() const noexcept { return delta - delta_error(); }
-    TIGHTDP_HD double upper_delta() const noexcept { return delta + truncation + quadrature + rounding; }
+    TIGHTDP_HD double trapezoid_delta_error() const noexcept { return aliasing + truncation + quadrature + rounding; }
+    TIGHTDP_HD double lower_trapezoid_delta() const noexcept { return delta - trapezoid_delta_error(); }
+    TIGHTDP_HD double upper_trapezoid_delta() const noexcept { return delta + truncation + quadrature + rounding; }
 };
 
 // Computes the sum at epsilon by the lanes of a team (runtime/team.hpp). Besides the error of its ordinate, a term has
@@ -121,9 +123,10 @@ TIGHTDP_HD_STAGE CurveValue evaluate_trapezoid_sum(const Team& team, const Ordin
     v.quadrature = (front * rule + std::fabs(v.delta) * std::expm1(plan.k.rule)) * inflate;
     v.rounding = (front * round + std::fabs(v.delta) * std::expm1(plan.k.rounding + front_rounding)) * inflate;
     const double period = 2 * kPi / plan.step;
-    v.aliasing =
-        alias_excess(plan.left.k + log_kappa(plan.left.c) - plan.left.c * epsilon, plan.c - plan.left.c, period) +
-        alias_excess(plan.right.k + log_kappa(plan.right.c) - plan.right.c * epsilon, plan.right.c - plan.c, period);
+    v.aliasing = alias_excess(plan.left.k + log_aliasing_kappa(plan.left.c) - plan.left.c * epsilon,
+                              plan.c - plan.left.c, period) +
+                 alias_excess(plan.right.k + log_aliasing_kappa(plan.right.c) - plan.right.c * epsilon,
+                              plan.right.c - plan.c, period);
     return v;
 }
 

@@ -29,7 +29,7 @@ inline Box noise_box(double left, double right, double height, double sigma_0) {
 
 // Returns the largest height of an ellipse between the real parts `left` and `right`. `middle` is the middle between
 // its foci, `half` half their distance, and rho the sum of its half-axes in units of `half`.
-inline double ellipse_height_between(double middle, double half, double rho, double left, double right) {
+inline double noise_ellipse_height_between(double middle, double half, double rho, double left, double right) {
     const double a = half * 0.5 * (rho + 1 / rho), b = half * 0.5 * (rho - 1 / rho);
     const double nearest = (std::clamp(middle, left, right) - middle) / a;
     return b * (1 + 1e-9) * std::sqrt(std::max(0.0, 1 - nearest * nearest) + 1e-12);
@@ -64,13 +64,13 @@ struct NearLevel {
     }
 
     // Returns the bound D for all v of a box.
-    double bound_level_distance(Box box) const {
+    double bound_near_level_distance(Box box) const {
         if (!(box.real <= radius)) return HUGE_VAL;
         const double part = box.real / radius, smaller = part * part * xi;
         return (smaller - std::expm1(-std::sqrt(smaller)) + box.imaginary * std::sqrt(xi) / radius) * (1 + 1e-9);
     }
     // Returns an upper bound on |ln G| for all v of a box.
-    double bound_level_log_factor(Box box) const {
+    double bound_near_level_log_factor(Box box) const {
         const double far = box.real + box.imaginary, least = 1 - box.real;
         return 0.5 * (std::max(-std::log(least), std::log1p(far)) + 1.6) + 0.125 * far / (v * least) +
                0.5 * far * std::fabs(tau);

@@ -53,7 +53,7 @@ Box Interpolation::cell_box(double rho, const Reference& at) const {
     const double a = half_ * 0.5 * (rho + 1 / rho) * (1 + 1e-9);
     const double left = std::max(at.left, middle_ - a), right = std::min(at.right, middle_ + a);
     if (!(left > 0)) return {HUGE_VAL, HUGE_VAL};
-    return noise_box(left, right, ellipse_height_between(middle_, half_, rho, left, right), sigmas_[at.node]);
+    return noise_box(left, right, noise_ellipse_height_between(middle_, half_, rho, left, right), sigmas_[at.node]);
 }
 
 std::vector<NearLevel> Interpolation::measure_cells(double rho, double c) const {
@@ -61,7 +61,7 @@ std::vector<NearLevel> Interpolation::measure_cells(double rho, double c) const 
     for (const Reference& at : references_) {
         const Box whole = cell_box(rho, at);
         near.emplace_back(Pair{sigmas_[at.node], q_, direction_}, c, whole.real);
-        if (!(near.back().bound_level_distance(whole) < kMostApart)) return {};
+        if (!(near.back().bound_near_level_distance(whole) < kMostApart)) return {};
     }
     return near;
 }
@@ -70,9 +70,9 @@ Interpolation::Ellipse Interpolation::make_ellipse(double rho, std::span<const N
     Ellipse out{rho, interpolation_error(rho, static_cast<double>(sigmas_.size())), {}, 0, 0};
     for (std::size_t i = 0; i < near.size(); ++i) {
         const Box cell = cell_box(rho, references_[i]);
-        out.distances.push_back(near[i].bound_level_distance(cell));
+        out.distances.push_back(near[i].bound_near_level_distance(cell));
         out.largest_distance = std::max(out.largest_distance, out.distances.back());
-        out.largest_log_factor = std::max(out.largest_log_factor, near[i].bound_level_log_factor(cell));
+        out.largest_log_factor = std::max(out.largest_log_factor, near[i].bound_near_level_log_factor(cell));
     }
     return out;
 }
@@ -209,7 +209,7 @@ void Interpolation::add_to_ratios(std::vector<LogRatio>& ratios, double step) {
                 for (std::size_t e = 0; e < ellipses_.size(); ++e)
                     at.distances[e] = std::max(at.distances[e], ellipses_[e].distances[r] * inverse);
             }
-            ratios[m + 1].add_multiple(one, weights_[i], weight_errors_[i]);
+            ratios[m + 1].add_trapezoid_log_multiple(one, weights_[i], weight_errors_[i]);
         }
         if (refers) ++reference;
     }
@@ -228,20 +228,20 @@ void split_into_interpolations(std::span<const Sampled> levels, Direction direct
     const auto keep = [&] { rest.insert(rest.end(), levels.begin(), levels.end()); };
     if (levels.size() < kFewest) return keep();
     const Sampled &first = levels.front(), &last = levels.back();
-    const auto split_levels_before = [&](auto before) {
+    const auto split_noise_levels_before = [&](auto before) {
         const auto at = std::partition_point(levels.begin(), levels.end(), before);
         const std::size_t head = static_cast<std::size_t>(at - levels.begin());
         split_into_interpolations(levels.first(head), direction, c, log_inverse, out, rest);
         split_into_interpolations(levels.subspan(head), direction, c, log_inverse, out, rest);
     };
-    if (first.q != last.q) return split_levels_before([&](const Sampled& level) { return level.q == first.q; });
+    if (first.q != last.q) return split_noise_levels_before([&](const Sampled& level) { return level.q == first.q; });
     if (last.sigma <= kWidest * first.sigma) {
         if (auto made = Interpolation::make_interpolation(levels, direction, c, log_inverse))
             return out.push_back(std::move(*made));
         if (last.sigma <= (1 + kLeastHalf) * first.sigma) return keep();
     }
     const double middle = std::sqrt(first.sigma * last.sigma);
-    split_levels_before([&](const Sampled& level) { return level.sigma <= middle; });
+    split_noise_levels_before([&](const Sampled& level) { return level.sigma <= middle; });
 }
 
 }  // namespace tightdp::contour

@@ -36,7 +36,7 @@ class BatchMgf {
 
     // Places the nodes as SampledMgf::place_nodes does. Returns false if there are more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
-        const NodeRange e = choose_node_range(pair_, c_most, s_most, log_inverse);
+        const NodeRange e = choose_mgf_node_range(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
         h_ = e.h;
         margin_ = e.margin;
@@ -50,19 +50,19 @@ class BatchMgf {
         return true;
     }
 
-    TIGHTDP_HD double largest_loss() const noexcept {
+    TIGHTDP_HD double largest_mgf_node_loss() const noexcept {
         return max_value(std::fabs(m_.loss[0]), std::fabs(m_.loss[n_ - 1]));
     }
 
     // Estimates count * ln M and its derivatives at c <= c_most.
     TIGHTDP_HD_STAGE Cumulants estimate_cumulants(double c) const noexcept {
-        const double s = choose_weight_shift(c);
+        const double s = choose_mgf_weight_shift(c);
         return mgf_cumulants(sum_node_moments<false>(c, s, nullptr), s, count_, pair_.is_add());
     }
 
     // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
     TIGHTDP_HD_STAGE CertifiedLogMgf log_mgf(double c) const noexcept {
-        const double s = choose_weight_shift(c);
+        const double s = choose_mgf_weight_shift(c);
         const Moments m = sum_node_moments<true>(c, s, nullptr);
         return log_mgf_from_moments(m, s, real_mgf_rule_error(pair_, c, h_, margin_), n_, count_);
     }
@@ -70,7 +70,7 @@ class BatchMgf {
     // Writes xi_m = M(c + i m step)/M(c) - 1 to re[m] and im[m], m = 1..steps, and a bound on its rounding error to
     // round[m]. Returns a bound on the error of the trapezoid rule that holds for all xi_m.
     TIGHTDP_HD_STAGE double compute_mgf_ratios(double c, double step, std::int64_t steps) const noexcept {
-        const Moments m = sum_node_moments<true>(c, choose_weight_shift(c), m_.weights);
+        const Moments m = sum_node_moments<true>(c, choose_mgf_weight_shift(c), m_.weights);
         const double reach = quadrature_right_end(pair_, c, margin_);
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
@@ -129,10 +129,10 @@ class BatchMgf {
     }
 
     // Returns an s such that no weight overflows when divided by e^s, or 0 if no weight overflows anyway.
-    TIGHTDP_HD_STAGE double choose_weight_shift(double c) const noexcept {
-        if (most_log_mgf(pair_, c) < kDirect) return 0;
+    TIGHTDP_HD_STAGE double choose_mgf_weight_shift(double c) const noexcept {
+        if (bound_log_mgf_without_nodes(pair_, c) < kDirect) return 0;
         double peak = 0;
-        const double b = pair_.weight_power(c);
+        const double b = pair_.contour_weight_power(c);
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_;
             peak = max_value(peak, b * m_.loss[i] - 0.5 * u * u);
@@ -144,7 +144,7 @@ class BatchMgf {
     // Computes the sums of sum_mgf_moments (node_sums.simd.cpp), or only the first four if not `certified`.
     template <bool certified>
     TIGHTDP_HD_STAGE Moments sum_node_moments(double c, double shift, double* weights) const noexcept {
-        const double b = pair_.weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
+        const double b = pair_.contour_weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
         const double scale = h_ * kInvSqrt2Pi;
         Moments out;
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {

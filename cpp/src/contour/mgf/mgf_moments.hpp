@@ -46,7 +46,7 @@ struct CertifiedLogMgf {
 inline constexpr double kDirect = 600;
 // Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
 // (c + 1) / sigma^2 for "replace".
-TIGHTDP_HD inline double most_log_mgf(const Pair& p, double c) noexcept {
+TIGHTDP_HD inline double bound_log_mgf_without_nodes(const Pair& p, double c) noexcept {
     if (p.is_add()) return -c * std::log1p(-p.q);
     return (p.is_replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
 }
@@ -58,8 +58,8 @@ struct NodeRange {
 
 // Chooses the nodes for all arguments c + i s of M with c <= c_most and |s| <= s_most. The trapezoid rule and the
 // finite range each have a relative error of at most e^{-log_inverse}.
-TIGHTDP_HD inline NodeRange choose_node_range(const Pair& p, double c_most, double s_most,
-                                              double log_inverse) noexcept {
+TIGHTDP_HD inline NodeRange choose_mgf_node_range(const Pair& p, double c_most, double s_most,
+                                                  double log_inverse) noexcept {
     NodeRange e;
     e.h = node_step(p, c_most, s_most, log_inverse);
     e.margin = quadrature_margin(p, c_most, log_inverse);

@@ -59,8 +59,8 @@ constexpr std::int64_t kNodes = contour::kNodeBlock;
 struct Factors {
     double re[kNodes][kReach], im[kNodes][kReach];
 
-    static void fill_factors(const double* theta, const double* a, double first, double spacing, std::int64_t many,
-                             Factors& out) {
+    static void fill_phase_factors(const double* theta, const double* a, double first, double spacing,
+                                   std::int64_t many, Factors& out) {
         double g_re[kNodes], g_im[kNodes];
         for (std::int64_t i = 0; i < kNodes; i += kLanes) {
             const Cis g = vec_cis_minus_one((spacing * kLanes) * load(theta + i));
@@ -137,8 +137,8 @@ void sum_further_phases(const double* loss, double sign, const double* weights, 
     for (double& one : ones) one = 1;
     for (std::int64_t i = 0; i < n; i += kNodes) {
         for (std::int64_t l = 0; l < kNodes; ++l) theta[l] = step * (sign * loss[i + l]);
-        Factors::fill_factors(theta, weights + i, (double)(first + kReach), (double)kSpan, padded, centre);
-        Factors::fill_factors(theta, ones, 1, 1, kReach, offset);
+        Factors::fill_phase_factors(theta, weights + i, (double)(first + kReach), (double)kSpan, padded, centre);
+        Factors::fill_phase_factors(theta, ones, 1, 1, kReach, offset);
         add_phase_products(centre, offset, padded, sums);
     }
     for (std::int64_t k = 0; k < centres; ++k) {

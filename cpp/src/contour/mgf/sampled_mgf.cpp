@@ -15,12 +15,12 @@ constexpr std::int64_t kNodeUnits = 3, kReplacedUnits = 30, kFourProductsUnits =
 }  // namespace
 
 double SampledMgf::count_nodes_needed(double c_most, double s_most, double log_inverse) const {
-    const NodeRange e = choose_node_range(pair_, c_most, s_most, log_inverse);
+    const NodeRange e = choose_mgf_node_range(pair_, c_most, s_most, log_inverse);
     return e.right - e.left < kMaxNodes ? e.right - e.left : HUGE_VAL;
 }
 
 bool SampledMgf::place_nodes(double c_most, double s_most, double log_inverse, std::int64_t most_nodes) {
-    const auto [h, margin, left, right] = choose_node_range(pair_, c_most, s_most, log_inverse);
+    const auto [h, margin, left, right] = choose_mgf_node_range(pair_, c_most, s_most, log_inverse);
     if (!(right - left < most_nodes)) return false;
     margin_ = margin;
     s_most_ = s_most;
@@ -39,12 +39,12 @@ bool SampledMgf::place_nodes(double c_most, double s_most, double log_inverse, s
     return true;
 }
 
-double SampledMgf::largest_loss() const {
+double SampledMgf::largest_mgf_node_loss() const {
     return std::max(std::abs(loss_.front()), std::abs(loss_.back()));
 }
 
-double SampledMgf::choose_weight_shift(double c) const {
-    const double b = pair_.weight_power(c), most = most_log_mgf(pair_, c);
+double SampledMgf::choose_mgf_weight_shift(double c) const {
+    const double b = pair_.contour_weight_power(c), most = bound_log_mgf_without_nodes(pair_, c);
     if (pair_.is_replace())
         return weight_shift(grid_, most, [&](std::int64_t i) { return c * loss_[i] + replace_nodes_.log_weight[i]; });
     return weight_shift(grid_, most, [&](std::int64_t i) { return b * loss_[i]; });
@@ -54,20 +54,20 @@ void SampledMgf::sum_node_moments(double c, Moments& out, double* weights) {
     work::spend((pair_.is_replace() ? kReplacedUnits : kNodeUnits) * grid_.n);
     if (pair_.is_replace()) return sum_replace_moments(grid_, replace_nodes_, c, out, weights);
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
-    (grid_, pair_.weight_power(c), choose_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
+    (grid_, pair_.contour_weight_power(c), choose_mgf_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
 }
 
 Cumulants SampledMgf::estimate_cumulants(double c) {
     Moments m;
     sum_node_moments(c, m, nullptr);
-    return mgf_cumulants(m, choose_weight_shift(c), count_, pair_.is_add());
+    return mgf_cumulants(m, choose_mgf_weight_shift(c), count_, pair_.is_add());
 }
 
 CertifiedLogMgf SampledMgf::log_mgf(double c) {
     Moments m;
     sum_node_moments(c, m, nullptr);
     const double rule = real_mgf_rule_error(pair_, c, grid_.h, margin_);
-    return log_mgf_from_moments(m, choose_weight_shift(c), rule, grid_.n, count_);
+    return log_mgf_from_moments(m, choose_mgf_weight_shift(c), rule, grid_.n, count_);
 }
 
 double SampledMgf::compute_mgf_ratios(double c, double step, std::int64_t steps, double* re, double* im,

@@ -46,12 +46,12 @@ class SampledMgf {
 
     std::int64_t node_count() const { return grid_.n; }
     // Returns the largest |loss| of a node. The phase |s loss| must be at most kMostPhase (inversion/plan.hpp).
-    double largest_loss() const;
+    double largest_mgf_node_loss() const;
 
   private:
     friend class MinorantTail;
 
-    double choose_weight_shift(double c) const;
+    double choose_mgf_weight_shift(double c) const;
     void sum_node_moments(double c, Moments& out, double* weights);
 
     // Compute, for the relation "replace", the values at the nodes and the moments at the abscissa c.

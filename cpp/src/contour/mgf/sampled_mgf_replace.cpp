@@ -29,7 +29,7 @@ void SampledMgf::compute_replace_nodes(const NodeGrid& grid, ReplaceNodes& out) 
 void SampledMgf::sum_replace_moments(const NodeGrid& grid, const ReplaceNodes& nodes, double c, Moments& out,
                                      double* weights) const {
     out = {};
-    const double shift = this->choose_weight_shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
+    const double shift = this->choose_mgf_weight_shift(c), scale = grid.h * kInvSqrt2Pi, inverse = grid.inverse_sigma;
     for (std::int64_t i = 0; i < grid.n; ++i) {
         const double u = (grid.first + i) * grid.h, half = 0.5 * u * u, loss = nodes.loss[i],
                      log_weight = nodes.log_weight[i];

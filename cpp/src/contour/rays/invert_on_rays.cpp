@@ -69,8 +69,8 @@ struct PointSum {
     // or from rounding. rule_first and round_first are the same sums with each term multiplied by |D|.
     double rule = 0, rule_first = 0, round = 0, round_first = 0;
 
-    void add_factor(Complex d, double rule_error, double round_error, double count) {
-        const Remainder l = log_remainder(d);
+    void add_ray_factor(Complex d, double rule_error, double round_error, double count) {
+        const Remainder l = ray_log_remainder(d);
         const double size = std::hypot(d.re, d.im), less = std::hypot(l.value.re, l.value.im);
         log.re += count * (d.re + l.value.re);
         log.im += count * (d.im + l.value.im);
@@ -90,10 +90,10 @@ struct PointSum {
     struct Value {
         double re, im, rule, round;
     };
-    Value compute_remainder(std::size_t laws) const {
+    Value compute_ray_remainder(std::size_t laws) const {
         const double sums = 2 * u * static_cast<double>(laws);
         const double of_log = log_error + sums * log_terms, of_rest = rest_error + sums * rest_terms;
-        const Remainder e = exp_remainder(log);
+        const Remainder e = ray_exp_remainder(log);
         const double size = std::exp(log.re + of_log);  // upper bound on |prod|
         // `product` is an upper bound on |prod - 1|, and `all` is the sum of the relative errors of the factors.
         const double product = std::hypot(e.value.re + log.re, e.value.im + log.im) + e.error + size * of_log +
@@ -122,7 +122,7 @@ class RaySum {
 
   private:
     bool choose_ray_points(double tolerance);
-    void sum_factors();
+    void sum_ray_factors();
     double log_product_bound() const;
 
     RayPlan plan_;
@@ -147,7 +147,7 @@ RaySum::RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan
     for (const LogRatioLaw& law : laws) parts_.push_back({law, {}, {}, {}, {}});
     served_ = choose_ray_points(tolerance);
     if (!served_) return;
-    sum_factors();
+    sum_ray_factors();
 }
 
 std::int64_t RaySum::node_count() const {
@@ -256,7 +256,7 @@ bool RaySum::choose_ray_points(double tolerance) {
 }
 
 // Computes the sums over the nodes for all points, and from them the terms of the sum over the points.
-void RaySum::sum_factors() {
+void RaySum::sum_ray_factors() {
     const double c = plan_.c, turn = plan_.ray_angle + plan_.path_angle;
     const std::int64_t n = count_;
     work::spend(kPointUnits * n);
@@ -293,8 +293,8 @@ void RaySum::sum_factors() {
                     (gamma_ * path.first_rounding + std::min(2 * (path.rounding + turned * path.size),
                                                              r * (path.first_rounding + turned * path.first_moment))) +
                 1e-300;
-            sums[j].add_factor({path.start + f_re[j], f_im[j]}, part.rule.bound_at(r) * (1 + 1e-9), round,
-                               part.law.count);
+            sums[j].add_ray_factor({path.start + f_re[j], f_im[j]}, part.rule.bound_at(r) * (1 + 1e-9), round,
+                                   part.law.count);
         }
     }
     re_.resize(n);
@@ -312,7 +312,7 @@ void RaySum::sum_factors() {
         // t_re + i t_im is the factor zeta / (z (z + 1)), where z = a + iy.
         const double p = a * (a + 1) - y * y, s = y * (2 * a + 1), norm = (a * a + y * y) * ((a + 1) * (a + 1) + y * y);
         const double t_re = (x * p + y * s) / norm, t_im = (y * p - x * s) / norm;
-        const PointSum::Value v = sums[j].compute_remainder(parts_.size());
+        const PointSum::Value v = sums[j].compute_ray_remainder(parts_.size());
         re_[j] = v.re * t_re - v.im * t_im;
         im_[j] = v.re * t_im + v.im * t_re;
         const double weight = r / std::sqrt(norm) * (1 + 1e-9);

@@ -12,7 +12,7 @@ namespace {
 constexpr double kSmall = 0.25;
 constexpr int kLogTerms = 28, kExpTerms = 14;
 
-Complex multiply_complex(Complex x, Complex y) {
+Complex multiply_remainder_terms(Complex x, Complex y) {
     return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
 
@@ -21,10 +21,10 @@ template <std::size_t n>
 Complex evaluate_remainder_series(Complex x, const double (&coefficients)[n]) {
     Complex sum{coefficients[n - 1], 0};
     for (std::size_t i = n - 1; i-- > 0;) {
-        sum = multiply_complex(sum, x);
+        sum = multiply_remainder_terms(sum, x);
         sum.re += coefficients[i];
     }
-    return multiply_complex(multiply_complex(x, x), sum);
+    return multiply_remainder_terms(multiply_remainder_terms(x, x), sum);
 }
 
 struct Coefficients {
@@ -39,14 +39,14 @@ constexpr Coefficients kSeries;
 
 }  // namespace
 
-Remainder log_remainder(Complex x) {
+Remainder ray_log_remainder(Complex x) {
     const double size = std::hypot(x.re, x.im);
     if (size <= kSmall) return {evaluate_remainder_series(x, kSeries.log), 40 * kUnitRoundoff * size * size};
     const LogFactor log(x.re, x.im);
     return {{log.re - x.re, log.im - x.im}, 20 * kUnitRoundoff * (std::hypot(log.re, log.im) + size)};
 }
 
-Remainder exp_remainder(Complex x) {
+Remainder ray_exp_remainder(Complex x) {
     const double size = std::hypot(x.re, x.im);
     if (size <= kSmall) return {evaluate_remainder_series(x, kSeries.exp), 40 * kUnitRoundoff * size * size};
     const Complex e = path_expm1(x.re, x.im);

@@ -13,8 +13,8 @@ struct Remainder {
 };
 
 // Returns ln(1 + x) - x. The bound on the error is 40u |x|^2 for |x| <= 1/4, and 20u (|ln(1 + x)| + |x|) otherwise.
-Remainder log_remainder(Complex x);
+Remainder ray_log_remainder(Complex x);
 // Returns e^x - 1 - x. The bound on the error is 40u |x|^2 for |x| <= 1/4, and 90u (1 + e^Re x) + 4u |x| otherwise.
-Remainder exp_remainder(Complex x);
+Remainder ray_exp_remainder(Complex x);
 
 }  // namespace tightdp::contour

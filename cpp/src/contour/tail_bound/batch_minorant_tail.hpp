@@ -16,7 +16,7 @@ class BatchMinorantTail {
   public:
     TIGHTDP_HD BatchMinorantTail(const BatchMgf<Team>& mgf, double c, double resolution, bool with_samples) noexcept
         : p_(mgf), team_(mgf.team_), m_(mgf.m_) {
-        const double sum = mgf.template sum_node_moments<false>(c, mgf.choose_weight_shift(c), m_.weights).sum;
+        const double sum = mgf.template sum_node_moments<false>(c, mgf.choose_mgf_weight_shift(c), m_.weights).sum;
         variation_ = bound_tail_variation(c, sum);
         build_minorant_cells(c, resolution, sum);
         if (with_samples && cells_ > 0) sample_minorant_decay();
@@ -33,9 +33,10 @@ class BatchMinorantTail {
   private:
     // Returns a bound on the total variation of the density of the loss (contour.md, section 3.4).
     TIGHTDP_HD_STAGE double bound_tail_variation(double c, double sum) const noexcept {
-        const double b = p_.pair_.weight_power(c) + 1, h = p_.h_, last = p_.first_ + static_cast<double>(p_.n_ - 1);
-        if (!tail_nodes_cover_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h,
-                                    m_.posterior[p_.n_ - 1]))
+        const double b = p_.pair_.contour_weight_power(c) + 1, h = p_.h_,
+                     last = p_.first_ + static_cast<double>(p_.n_ - 1);
+        if (!minorant_nodes_cover_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h,
+                                        m_.posterior[p_.n_ - 1]))
             return HUGE_VAL;
         double peak = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -60,7 +61,7 @@ class BatchMinorantTail {
         const std::int64_t n = static_cast<std::int64_t>((high - low) / h) + 3;
         double *loss = m_.cell_at, *posterior = m_.cell_mass, *density = m_.cell_density;
         p_.fill_nodes(h, first, n, loss, posterior);
-        const double b = p_.pair_.weight_power(c), shift = p_.choose_weight_shift(c);
+        const double b = p_.pair_.contour_weight_power(c), shift = p_.choose_mgf_weight_shift(c);
         for (std::int64_t i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             density[i] = h * kInvSqrt2Pi * std::exp(b * loss[i] - 0.5 * u * u - shift);

@@ -87,8 +87,9 @@ TIGHTDP_HD inline double tail_density_slope(double u, double b, double inverse_s
 }
 // Tells whether the nodes cover every mode. Right of the nodes f falls, because quadrature_right_end() chose their
 // right end. For "add" the right end is larger than 0 and b < 1, so the slope is negative there.
-TIGHTDP_HD inline bool tail_nodes_cover_modes(double b, double inverse_sigma, double first_u, double first_posterior,
-                                              double last_u, double last_posterior) noexcept {
+TIGHTDP_HD inline bool minorant_nodes_cover_modes(double b, double inverse_sigma, double first_u,
+                                                  double first_posterior, double last_u,
+                                                  double last_posterior) noexcept {
     if (b > 0) return first_u < -inverse_sigma;
     return tail_density_slope(first_u, b, inverse_sigma, first_posterior) > 0 &&
            tail_density_slope(last_u, b, inverse_sigma, last_posterior) < 0;

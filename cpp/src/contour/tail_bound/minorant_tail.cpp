@@ -16,10 +16,10 @@ constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 double bound_tail_variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,
                             const std::vector<double>& weights, double c, double sum) {
     if (pair.is_replace()) return HUGE_VAL;  // no bound, because the number of modes is unknown
-    const double b = pair.weight_power(c) + 1;
+    const double b = pair.contour_weight_power(c) + 1;
     const std::int64_t last = grid.n - 1;
-    if (!tail_nodes_cover_modes(b, 1 / pair.sigma, grid.first * grid.h, posterior[0], (grid.first + last) * grid.h,
-                                posterior[last]))
+    if (!minorant_nodes_cover_modes(b, 1 / pair.sigma, grid.first * grid.h, posterior[0], (grid.first + last) * grid.h,
+                                    posterior[last]))
         return HUGE_VAL;
     double peak = 0;
     for (std::int64_t i = 0; i < grid.n; ++i) peak = tail_density_peak(peak, weights[i], posterior[i]);
@@ -57,9 +57,9 @@ void MinorantTail::build_minorant_cells(const SampledMgf& mgf, const NodeGrid& g
     density.resize(g.n);
     TIGHTDP_SELECT_SIMD(compute_mgf_nodes)(g, loss.data(), posterior.data());
     Moments unused;
-    const double b = pair.weight_power(c);
+    const double b = pair.contour_weight_power(c);
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
-    (g, b, mgf.choose_weight_shift(c), loss.data(), posterior.data(), density.data(), unused);
+    (g, b, mgf.choose_mgf_weight_shift(c), loss.data(), posterior.data(), density.data(), unused);
     for (std::int64_t i = 0; i + 1 < g.n; ++i) {
         const Cell cell =
             minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},

@@ -33,7 +33,7 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(compute_mgf_nodes)(grid, loss.data(), posterior_.data());
     Moments m;
     const double shift =
-        weight_shift(grid, most_log_mgf(pair, c), [&](std::int64_t i) { return line_.beta * loss[i]; });
+        weight_shift(grid, bound_log_mgf_without_nodes(pair, c), [&](std::int64_t i) { return line_.beta * loss[i]; });
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;

@@ -22,7 +22,7 @@ struct IntegerMatrix {  // [records][lines]
     std::int64_t records, lines;
 
     template <int digits>
-    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
         return confine_to_product_digits<digits>(values[record * lines + line]);
     }
 };
@@ -33,7 +33,7 @@ struct RoundedRows {  // inputs [records][lines], which are multiplied by the ro
     const double* rounding_factors;
 
     template <int>
-    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
         const double rounding_factor = rounding_factors[record];
         if (!(rounding_factor > 0)) return 0;  // the row may have entries that are not finite
         return static_cast<std::int32_t>(confine_layer_number(
@@ -46,7 +46,7 @@ struct ClippedWeights {  // [lines][records], integers in doubles
     std::int64_t records, lines;
 
     template <int>
-    TIGHTDP_HD std::int32_t integer_at(std::int64_t record, std::int64_t line) const {
+    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
         return static_cast<std::int32_t>(confine_layer_number(values[line * records + record], kLargestWeight));
     }
 };
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kPackThreads)
         TIGHTDP_UNROLL
         for (int i = 0; i < 4; ++i) {
             const bool inside = line < from.lines && record + i < from.records;
-            std::int32_t left = inside ? from.template integer_at<digits>(record + i, line) : 0;
+            std::int32_t left = inside ? from.template product_integer_at<digits>(record + i, line) : 0;
             TIGHTDP_UNROLL
             for (int d = 0; d < digits; ++d) {
                 found[d].word[word] |= (static_cast<std::uint32_t>(left) & 255) << (8 * i);

@@ -64,8 +64,8 @@ struct WeightedRows {
 // Returns the arguments of add_rows_kernel for `count` rows of a layer. The rows are shared among about eight thread
 // blocks for each multiprocessor.
 template <class T>
-WeightedRows<T> share_weighted_rows(const T* x, std::int64_t count, const DeviceLayer& layer, const double* weights,
-                                    std::int64_t* totals, std::int64_t processors) {
+WeightedRows<T> share_weighted_layer_rows(const T* x, std::int64_t count, const DeviceLayer& layer,
+                                          const double* weights, std::int64_t* totals, std::int64_t processors) {
     WeightedRows<T> r{
         x, count, layer.columns, count, layer.rounding_factors, weights, reinterpret_cast<unsigned long long*>(totals)};
     const std::int64_t parts = std::clamp<std::int64_t>(8 * processors / r.count_blocks_across(), 1, (count + 15) / 16);

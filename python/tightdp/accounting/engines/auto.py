@@ -26,7 +26,7 @@ from ..numerics.outward import INF, TINY, expm1
 from ..numerics.shared_work import WorkCache, share_work_in_new_context, share_work_results, try_to_spend_work
 from ..pairs import known_curve
 from ..pairs.class_members import has_no_privacy_loss, list_class_members
-from ..pairs.hull import build_dominating_loss
+from ..pairs.hull import build_dominating_pair
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_kind_of_mechanism
 from ..pairs.known_curve import Ask, KnownCurve, narrow_by_known_curve
@@ -169,9 +169,9 @@ def _ask_engines_without_known_points(engine: str | Engine, question: _EngineQue
         links = _ask_auto_engine_about_links(alone, direction, request)
         known = _get_limits_without_engines(parts, direction)
         if curve == "epsilon":
-            other = selections_and_groups.bound_derived_epsilon(alone, links, at, known)
+            other = selections_and_groups.bound_selection_or_group_epsilon(alone, links, at, known)
         else:
-            other = selections_and_groups.bound_derived_delta(alone, links, at, known, request.above)
+            other = selections_and_groups.bound_selection_or_group_delta(alone, links, at, known, request.above)
         found = _intersect_engine_bounds(found, other, question)
     return found
 
@@ -243,22 +243,22 @@ def _ask_engines_for_dominating_losses(
 
             def ask_engines_for_curves() -> list[list[tuple[float, float]]]:
                 with share_work_in_new_context({"depth": depth}):
-                    return [_ask_engines_for_points(mechanism, side, request, units) for mechanism in mechanisms]
+                    return [_run_engines_for_points(mechanism, side, request, units) for mechanism in mechanisms]
 
             shared[key] = _CURVES.find_or_compute_work((*key, depth), ask_engines_for_curves)
     return {
-        mechanism: build_dominating_loss(points, bound_largest_loss(((mechanism, 1),), direction), direction)
+        mechanism: build_dominating_pair(points, bound_largest_loss(((mechanism, 1),), direction), direction)
         for mechanism, points in zip(mechanisms, shared[key], strict=True)
     }
 
 
-def _ask_engines_for_points(
+def _run_engines_for_points(
     mechanism: SelectionOrGroup, direction: Direction, request: Request, units: int
 ) -> list[tuple[float, float]]:
     """Returns points above the curve of a repeated run or a group, within a budget of ``units`` of work."""
     with Budget(units):
         links = _ask_auto_engine_about_links(mechanism, direction, replace(request, above=True))
-        return selections_and_groups.list_points_of_derived_curve(
+        return selections_and_groups.list_selection_or_group_points(
             mechanism, links, _get_limits_without_engines(((mechanism, 1),), direction)
         )
 

@@ -53,7 +53,9 @@ class Range:
 
     def __add__(self, other: Number) -> Range:
         other = as_range(other)
-        return Range(_add_ends_of_ranges_down(self.lo, other.lo), -_add_ends_of_ranges_down(-self.hi, -other.hi))
+        return Range(
+            _add_with_outward_rounding_down(self.lo, other.lo), -_add_with_outward_rounding_down(-self.hi, -other.hi)
+        )
 
     __radd__ = __add__
 
@@ -104,7 +106,7 @@ def _multiply_ends_of_ranges(x: float, y: float) -> float:
     return x * y or math.copysign(TINY, x) * math.copysign(1.0, y)
 
 
-def _add_ends_of_ranges_down(x: float, y: float) -> float:
+def _add_with_outward_rounding_down(x: float, y: float) -> float:
     total = x + y
     if math.isnan(total):
         return -INF

@@ -56,20 +56,20 @@ def list_class_members(parts: Parts) -> tuple[Parts, ...]:
         return (parts,)
     if len(parts) == 1 and parts[0][1] == 1:
         alone = parts[0][0]
-        if _is_envelope_attained(alone):
+        if _is_class_envelope_attained(alone):
             return (parts,)
         if isinstance(alone, m.RandomAllocation) and isinstance(alone.mechanism, m.BoundedRange):
             eta, *rest = alone.mechanism.eta, alone.steps, alone.selected
             return tuple(((m.RandomAllocation(BinaryRangeMember(eta, share), *rest), 1),) for share in _SHARES)
-    return _list_members_of_run(parts)
+    return _list_class_members_of_run(parts)
 
 
-def _list_members_of_run(parts: Parts) -> tuple[Parts, ...]:
+def _list_class_members_of_run(parts: Parts) -> tuple[Parts, ...]:
     """Returns members of a composition. Member i is composed of member i of each mechanism.
 
     If a mechanism has fewer members than another mechanism, its members are repeated in a cycle.
     """
-    found = [(_list_members_of_mechanism(mechanism), count) for mechanism, count in parts]
+    found = [(_list_class_members_of_mechanism(mechanism), count) for mechanism, count in parts]
     choices = range(max((len(options) for options, _ in found), default=1))
     return tuple(
         tuple((one, times * count) for options, count in found for one, times in options[i % len(options)])
@@ -82,7 +82,7 @@ _SHARES = 0.25, 0.5, 0.75
 between two of these, at most a tenth of the lower bound is lost."""
 
 
-def _is_envelope_attained(mechanism: m.Mechanism) -> bool:
+def _is_class_envelope_attained(mechanism: m.Mechanism) -> bool:
     """Tells whether the pair of a single step of ``mechanism`` is the envelope of its members' curves.
 
     The answer is True for a sampled step too, because each point of the sampled curve depends on one point of the
@@ -110,7 +110,7 @@ def is_or_wraps_kind_of_mechanism(mechanism: m.Mechanism, *kind: type[m.Mechanis
     return isinstance(inner, kind)
 
 
-def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
+def _list_class_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
     """Returns at least one member of the class of one release of ``mechanism``. A member is a composition, possibly
     empty."""
     match mechanism:
@@ -133,20 +133,21 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
         case RepeatAndSelect(shape="poisson"):  # the number of runs may be 0
             return ((),)
         case Group(_, size):
-            found = _list_members_of_run(mechanism.parts)
+            found = _list_class_members_of_run(mechanism.parts)
             return tuple(
                 tuple((find_mechanism_below_group(one, size), count) for one, count in member) for member in found
             )
         case RepeatAndSelect():  # the member makes one run
-            return _list_members_of_run(mechanism.parts)
+            return _list_class_members_of_run(mechanism.parts)
         case Replaced(inner):
             return tuple(
                 tuple((translate_to_replacement(one), count) for one, count in member)
-                for member in _list_members_of_mechanism(inner)
+                for member in _list_class_members_of_mechanism(inner)
             )
         case Zeroed(inner):
             return tuple(
-                tuple((Zeroed(one), count) for one, count in member) for member in _list_members_of_mechanism(inner)
+                tuple((Zeroed(one), count) for one, count in member)
+                for member in _list_class_members_of_mechanism(inner)
             )
         case (
             m.PoissonSampled(inner)
@@ -155,7 +156,7 @@ def _list_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...]:
             | m.RandomAllocation(inner)
         ) if is_or_wraps_kind_of_mechanism(inner, *_LOOSE):
             # Only the first part of a member is sampled. Leaving out the other parts of the member reveals no more.
-            firsts = [member[0][0] for member in _list_members_of_mechanism(inner) if member]
+            firsts = [member[0][0] for member in _list_class_members_of_mechanism(inner) if member]
             return tuple(((replace(mechanism, mechanism=first), 1),) for first in firsts) or ((),)
     return (((mechanism, 1),),)
 

@@ -52,7 +52,7 @@ def compute_slope_of_pair_hull(one: Point, other: Point) -> Fraction:
     return (other.value - one.value) / (other.x - one.x)
 
 
-def build_dominating_loss(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
+def build_dominating_pair(points: Iterable[tuple[float, float]], largest: float, direction: Direction) -> PrivacyLoss:
     """Returns a ``PrivacyLoss`` whose pair, in ``direction``, dominates every pair with a curve at or below ``points``.
 
     Each point is (x, value) with x > 0, where ``value`` is an upper bound on delta(log x). ``largest`` is an upper

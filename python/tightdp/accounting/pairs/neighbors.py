@@ -92,7 +92,9 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
     A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
     records (docs/theory/mixtures.md section 4).
     """
-    return tuple((_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_pairs_of_trees(parts))
+    return tuple(
+        (_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_tree_pairs_to_gaussians(parts)
+    )
 
 
 def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
@@ -130,10 +132,12 @@ def _translate_pair_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mec
 
 def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts translated to "replace"."""
-    return tuple((translate_to_replacement(mechanism), count) for mechanism, count in _translate_pairs_of_trees(parts))
+    return tuple(
+        (translate_to_replacement(mechanism), count) for mechanism, count in _translate_tree_pairs_to_gaussians(parts)
+    )
 
 
-def _translate_pairs_of_trees(parts: Parts) -> Parts:
+def _translate_tree_pairs_to_gaussians(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
     These Gaussians have the tree's pair if each other record contributes to the same step in both data sets

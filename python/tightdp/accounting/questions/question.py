@@ -18,7 +18,7 @@ from ..._core import Budget, check_arithmetic
 from ..._support import _check
 from ...bound import Bound, Curve
 from ...composition import Composition, Parts
-from ...mechanisms.selections_and_groups import group_mechanisms_of_composition as group_mechanisms_of_composition
+from ...mechanisms.selections_and_groups import build_group_of_mechanisms as build_group_of_mechanisms
 from ...options import DELTA_ERROR, EPS_ERROR, NEIGHBORS, WIDTH, Direction, Neighbors
 from ..engines import auto
 from ..engines.engine_interface import DEFAULT, Engine, Request
@@ -87,13 +87,13 @@ class Question(NamedTuple):
         at = _check.check_single_argument("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
-            return self._bound_largest_loss_of_question()
+            return self._bound_epsilon_at_delta_zero()
         return self._ask_worst_direction(
             lambda parts, direction: auto.run_engines_for_epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: bound_largest_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
-    def _bound_largest_loss_of_question(self) -> Bound:
+    def _bound_epsilon_at_delta_zero(self) -> Bound:
         """Returns bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
         if self.engine != "auto":
             raise ValueError(

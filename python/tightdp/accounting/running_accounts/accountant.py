@@ -149,7 +149,7 @@ class Accountant:
         return f"<Accountant of {self.composition!r}, neighbors={self.neighbors!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_accountant, (type(self), self.neighbors, self.history, self._growing is not None)
+        return _restore_running_account, (type(self), self.neighbors, self.history, self._growing is not None)
 
     def to_json(self) -> str:
         """Returns the account as JSON text. Doubles are written exactly."""
@@ -209,7 +209,7 @@ def _read_accountant_entry(hint: Any, plain: Any, name: str) -> Any:
     )
 
 
-def _restore_accountant(
+def _restore_running_account(
     cls: type[Accountant], neighbors: Neighbors, history: tuple[tuple[Mechanism, int], ...], keep: bool = True
 ) -> Accountant:
     """Returns the account with the given history. Copies and pickles of an account are built by this function."""

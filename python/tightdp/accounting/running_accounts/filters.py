@@ -23,7 +23,13 @@ from ...mechanisms import Mechanism, PoissonSampled
 from ...options import NEIGHBORS, Neighbors
 from ..engines.renyi.engine import remove_failure_from_moment
 from ..numerics.outward import INF, Range, log1p, widen_down
-from .costs import FilterCostFamily, GaussianFilterCosts, RenyiFilterCosts, ZcdpFilterCosts, resolve_filter_charge
+from .filter_costs import (
+    FilterCostFamily,
+    GaussianFilterCosts,
+    RenyiFilterCosts,
+    ZcdpFilterCosts,
+    resolve_running_charge,
+)
 from .shared_state import Entries, SharedAccountState, list_running_account_entries
 
 FAMILIES = ("renyi", "zcdp", "gaussian")
@@ -161,7 +167,7 @@ class CappedFilter:
         return _ReleaseCost(
             mechanism,
             _check.check_count_argument("count", count),
-            resolve_filter_charge(mechanism, self.neighbors),
+            resolve_running_charge(mechanism, self.neighbors),
             self._family,
         )
 
@@ -297,7 +303,7 @@ def _translate_to_filter_charge(run: Composable | None, neighbors: Neighbors, wi
     """
     parts = () if run is None else run._to_composition().parts
     kept = ((remove_failure_from_moment(mechanism)[0] if without else mechanism, n) for mechanism, n in parts)
-    return Composition((resolve_filter_charge(mechanism, neighbors), n) for mechanism, n in kept)
+    return Composition((resolve_running_charge(mechanism, neighbors), n) for mechanism, n in kept)
 
 
 class Odometer:

@@ -171,15 +171,15 @@ class TightDPAccountant(PrivacyAccountant):
     @property
     def neighbors(self) -> Neighbors:
         """Neighbouring relation for which ``composition`` must be bounded."""
-        return self._translate_to_question()[1]
+        return self._build_dp_accounting_question()[1]
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns an upper bound of epsilon at ``target_delta`` in [0, 1], or infinity if no finite one is known."""
-        return bound_epsilon_for_dp_accounting(*self._translate_to_question(), target_delta)
+        return bound_epsilon_for_dp_accounting(*self._build_dp_accounting_question(), target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns an upper bound of delta at ``target_epsilon``, which may be any number or infinite."""
-        return bound_delta_for_dp_accounting(*self._translate_to_question(), target_epsilon)
+        return bound_delta_for_dp_accounting(*self._build_dp_accounting_question(), target_epsilon)
 
     @property
     def orders(self) -> NDArray[np.float64]:
@@ -205,7 +205,7 @@ class TightDPAccountant(PrivacyAccountant):
         return delta, self._choose_dp_accounting_order(delta, max(target_epsilon, 0.0))
 
     def _choose_dp_accounting_order(self, delta: float, epsilon: float) -> float:
-        run, neighbors = self._translate_to_question()
+        run, neighbors = self._build_dp_accounting_question()
         # Orders of 1 and infinity are accepted, as in dp_accounting, but are not chosen. The divergence of order 1 does
         # not bound epsilon, and the divergence of order infinity is best only at delta 0.
         above = self._orders[(self._orders > 1) & (self._orders < math.inf)]
@@ -215,7 +215,7 @@ class TightDPAccountant(PrivacyAccountant):
     def rdp(self) -> NDArray[np.float64]:
         """Upper bounds on the Renyi divergences of ``orders``. For order 1, this is the bound for a slightly larger
         order."""
-        run, neighbors = self._translate_to_question()
+        run, neighbors = self._build_dp_accounting_question()
         if has_event_without_noise(run) or not run:
             return np.full(self._orders.shape, math.inf if run else 0.0)
         found, finite = np.full(self._orders.shape, largest_loss_of_pair(run, neighbors)), self._orders < math.inf
@@ -231,14 +231,14 @@ class TightDPAccountant(PrivacyAccountant):
 
         ``false_positive_rates`` are numbers in [0, 1].
         """
-        return bound_rates_for_dp_accounting(*self._translate_to_question(), false_positive_rates)
+        return bound_rates_for_dp_accounting(*self._build_dp_accounting_question(), false_positive_rates)
 
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """Returns an estimate of the least mu of Gaussian differential privacy. ``deltas`` has no effect.
 
         The curves are compared at ``false_positive_rates`` in (0, 1). None takes 60 rates from 1e-12 to 1/2.
         """
-        return estimate_gdp_for_dp_accounting(*self._translate_to_question(), false_positive_rates)
+        return estimate_gdp_for_dp_accounting(*self._build_dp_accounting_question(), false_positive_rates)
 
     def privacy_loss_distribution(self) -> Any:
         """Returns a ``PrivacyLossDistribution`` on the grid of ``value_discretization_interval``.
@@ -246,10 +246,10 @@ class TightDPAccountant(PrivacyAccountant):
         The delta of this distribution exceeds the privacy profile. The documentation of the function
         ``privacy_loss_distribution`` says by how much.
         """
-        run, neighbors = self._translate_to_question()
+        run, neighbors = self._build_dp_accounting_question()
         return privacy_loss_distribution(run, neighbors, self._interval)
 
-    def _translate_to_question(self) -> tuple[Composition, Neighbors]:
+    def _build_dp_accounting_question(self) -> tuple[Composition, Neighbors]:
         """Returns the composition to bound, and the relation to bound it for.
 
         If some parameters are stated for neighbours under "replace", the relation is "add_or_remove". For adding or

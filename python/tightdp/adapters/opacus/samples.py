@@ -22,12 +22,12 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
-            layer: functools.partial(_keep_current_grad_samples, sampler)
+            layer: functools.partial(_keep_current_opacus_samples, sampler)
             for layer, sampler in getattr(hooks, "GRAD_SAMPLERS", {}).items()
         }
 
 
-def _keep_current_grad_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
+def _keep_current_opacus_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
     """Stores the gradients that Opacus need not copy, and returns the other gradients, which Opacus then copies."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}

@@ -79,7 +79,7 @@ MOST_STEPS = MOST_RELEASES // 4
 """Largest number of steps of a run with small batches. If a run would need more steps, its batches are enlarged."""
 
 
-def compute_smallest_batch_share(epochs: float) -> float:
+def compute_smallest_algorithm_batch_share(epochs: float) -> float:
     """Returns the smallest batch size with which ``epochs`` epochs take at most ``MOST_STEPS`` steps.
 
     The result is a share of the records, in (0, 1]. The user chooses a batch size before the number of records is

@@ -86,12 +86,12 @@ not printed, because it is not private. What is printed on standard error is for
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    _add_model_arguments(p)
-    _add_charge_arguments(p)
-    _add_output_arguments(p)
+    _add_train_model_arguments(p)
+    _add_train_charge_arguments(p)
+    _add_train_output_arguments(p)
 
 
-def _add_model_arguments(p: argparse.ArgumentParser) -> None:
+def _add_train_model_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that say what is trained on which table."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     declarations.add_declaration_arguments(p)
@@ -115,7 +115,7 @@ def _add_model_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_charge_arguments(p: argparse.ArgumentParser) -> None:
+def _add_train_charge_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that say what the training may cost, and which ledger pays."""
     p.add_argument("--epsilon", type=parse_real_argument, help="target, > 0 (default: the noise_multiplier of --set)")
     p.add_argument(
@@ -151,7 +151,7 @@ def _add_charge_arguments(p: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_output_arguments(p: argparse.ArgumentParser) -> None:
+def _add_train_output_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options that say what is written and printed."""
     p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
@@ -172,7 +172,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     command_files.check_command_output(out, arguments.force, read, command_files.MODEL)
     if arguments.dry_run:
         return _train_command_model(arguments, out, None)
-    with command_files.reserve_output_file(out) as place:
+    with command_files.reserve_command_output(out) as place:
         return _train_command_model(arguments, out, place)
 
 
@@ -201,7 +201,7 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
         y, kept = _read_command_labels(rows, values.label, labels)
     else:
         y, kept = _read_command_targets(rows, values.label)
-    _note_undeclared_columns(rows, columns)
+    _note_undeclared_command_columns(rows, columns)
     test = None if arguments.test is None else Rows.read(arguments.test, written)
     if test is not None and columns:  # errors in the test file are reported before anything is spent
         encode_record_columns(test, columns, allow_missing=False)
@@ -226,7 +226,7 @@ def _train_command_model(arguments: argparse.Namespace, out: Path, place: Path |
     _save_command_model(model, place, out)
     if arguments.ledger is not None:
         _record_command_parameters(arguments.ledger, model.statement)
-    command_files.put_output_in_place(place, out, arguments.force)
+    command_files.put_command_output_in_place(place, out, arguments.force)
     private: dict[str, Any] = {"model_file": str(out)}
     if test is not None:
         features = encode_record_columns(test, columns, allow_missing=False)
@@ -253,12 +253,14 @@ def _add_train_command_certificate(statement: Statement) -> Statement:
         assert certified.certificate is not None
         found = verify_certificate_for_command(certified.certificate.to_json(), patient=False)
     except ValueError as error:
-        _print_private_note(f"the statement has no certificate: {error}")
+        _print_private_command_note(f"the statement has no certificate: {error}")
         return statement
     if found is not None and found[0]:
         return certified
     steps = [] if found is None else [line for line in found[1].split("\n") if "not verified" in line]
-    _print_private_note(f"the statement has no certificate, because its bound was not proved: {'; '.join(steps)}")
+    _print_private_command_note(
+        f"the statement has no certificate, because its bound was not proved: {'; '.join(steps)}"
+    )
     return statement
 
 
@@ -282,7 +284,9 @@ def _record_command_parameters(ledger: Ledger, statement: Statement) -> None:
         for release in list_ledger_releases(ledger, statement.ledger or ""):
             ledger.record_parameters(release, str(statement.parameters))
     except (LedgerError, BudgetExceeded) as error:  # the model is kept all the same, since it cost budget
-        _print_private_note(f"the ledger was charged, and does not know which parameters were released: {error}")
+        _print_private_command_note(
+            f"the ledger was charged, and does not know which parameters were released: {error}"
+        )
 
 
 def _print_command_charge(
@@ -331,10 +335,10 @@ def _read_command_labels(
         cells = np.array(rows.get_source_column(label))
         return cells, np.ones(len(cells), dtype=bool)
     undeclared = rows.mark_undeclared(label, labels)
-    _check_some_declared_value(rows, label, labels, undeclared)
+    _check_declared_command_values(rows, label, labels, undeclared)
     _note_undeclared_train_command_values(rows, label, undeclared, "contribute nothing")
     for name in sorted(set(labels) - set(rows.get_source_column(label))):
-        _print_private_note(f"no record has the label {name!r}")
+        _print_private_command_note(f"no record has the label {name!r}")
     known = np.array(
         [labels[0] if skip else y for y, skip in zip(rows.get_source_column(label), undeclared, strict=True)]
     )
@@ -393,7 +397,7 @@ def _read_command_targets(rows: Rows, label: str) -> tuple[NDArray[np.float64], 
     values = rows.read_source_numbers(label, allow_missing=True)
     missing = np.isnan(values)
     if missing.any():
-        _print_private_note(
+        _print_private_command_note(
             f"{missing.sum():,} of {len(values):,} records have no number {label!r}, and contribute nothing"
         )
     return np.where(missing, 0.0, values), ~missing
@@ -404,7 +408,7 @@ def _read_command_test_truth(test: Rows, label: str, regressor: Ridge | None) ->
     return test.get_source_column(label) if regressor is None else test.read_source_numbers(label, allow_missing=False)
 
 
-def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
+def _note_undeclared_command_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
     """Prints notes on undeclared categories, and on columns whose numbers are mostly beyond the bounds.
 
     Raises ValueError if no record has a declared category.
@@ -412,18 +416,20 @@ def _note_undeclared_columns(rows: Rows, columns: tuple[Column, ...]) -> None:
     for column in columns:
         if isinstance(column, CategoryColumn):
             undeclared = rows.mark_undeclared(column.name, column.categories)
-            _check_some_declared_value(rows, column.name, column.categories, undeclared)
+            _check_declared_command_values(rows, column.name, column.categories, undeclared)
             _note_undeclared_train_command_values(rows, column.name, undeclared, "have a row of zeros there")
         elif isinstance(column, NumberColumn):
             values = rows.read_source_numbers(column.name, allow_missing=True)
             beyond = (values < column.low) | (values > column.high)
             if beyond.mean() > DOUBTFUL_SHARE:
-                _print_private_note(
+                _print_private_command_note(
                     f"{beyond.sum():,} of {len(rows):,} records are beyond the bounds of {column.name!r}"
                 )
 
 
-def _check_some_declared_value(rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]) -> None:
+def _check_declared_command_values(
+    rows: Rows, column: str, values: Sequence[str], undeclared: NDArray[np.bool_]
+) -> None:
     """Raises ValueError, before anything is spent, if no record has any of the declared values."""
     if undeclared.all():
         raise ValueError(
@@ -437,12 +443,12 @@ def _note_undeclared_train_command_values(rows: Rows, column: str, undeclared: N
     whoever holds the data, and is not in the model file.
     """
     if undeclared.any():
-        _print_private_note(
+        _print_private_command_note(
             f"{undeclared.sum():,} of {len(undeclared):,} records have no declared value of {column!r}, and {what}"
         )
 
 
-def _print_private_note(note: str) -> None:
+def _print_private_command_note(note: str) -> None:
     """Prints a note for whoever holds the data on standard error."""
     print(f"tightdp: note, not to be published: {note}", file=sys.stderr)
 

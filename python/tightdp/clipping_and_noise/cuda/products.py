@@ -32,7 +32,7 @@ def add_integer_outer_product_on_device(weights: Any, inputs: Any, sums: Any) ->
         wanted = f"a contiguous array of shape {(w.shape[1], q.shape[1])} that may be written"
         raise ValueError(f"sums must be {wanted}, got shape {total.shape}")
     owner = find_cuda_library(weights, w.device)
-    operands = [_make_operand_contiguous(owner, x, order, found[i]) for i, x in enumerate((weights, inputs))]
+    operands = [_make_cuda_operand_contiguous(owner, x, order, found[i]) for i, x in enumerate((weights, inputs))]
     owner.wait_for_stream(total.stream)
     require_module(w.device).add_integer_product(
         *(view("weights", x, order, ("int32", "int16")).address for x in operands), total.address, w.shape[0],
@@ -70,7 +70,7 @@ def add_outer_products_on_device(
             seen = view(label, x, order, ("float32", "float64"))
             if len(seen.shape) != 2 or seen.shape[0] != rows or seen.device != device:
                 raise ValueError(f"{label} must be matrices of {rows} rows on device {device}, got shape {seen.shape}")
-            kept.append(_make_operand_contiguous(owner, x, order, seen))
+            kept.append(_make_cuda_operand_contiguous(owner, x, order, seen))
             pair.append(view(label, kept[-1], order))
         columns, outputs = pair[0].shape[1], pair[1].shape[1]
         if total.shape != (outputs, columns) or not is_contiguous(total) or not total.writable:
@@ -97,7 +97,7 @@ def add_outer_products_on_device(
     owner.keep_cuda_owners_alive([a.owner for a in sums])
 
 
-def _make_operand_contiguous(owner: Any, x: Any, order: Callable[[], int], seen: DeviceArray) -> Any:
+def _make_cuda_operand_contiguous(owner: Any, x: Any, order: Callable[[], int], seen: DeviceArray) -> Any:
     """Waits for the queued work on ``x``, and returns ``x`` or a contiguous copy of it."""
     owner.wait_for_stream(seen.stream)
     return x if is_contiguous(seen) else owner.make_cuda_rows_contiguous(x)

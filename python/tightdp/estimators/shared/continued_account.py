@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...composition import Composition
 
 
-def combine_charges_of_disjoint_fits(one: Composition, other: Composition) -> Composition:
+def combine_estimator_fit_charges(one: Composition, other: Composition) -> Composition:
     """Returns the smallest composition that contains both compositions.
 
     The count of each mechanism is the larger of its counts in the two compositions.

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records.numbers import as_table_of_numbers, check_column_names, convert_record_numbers_to_doubles, refuse_dates
+from ...records.numbers import (
+    as_table_of_numbers,
+    check_column_names,
+    convert_record_numbers_to_doubles,
+    refuse_dates_in_records,
+)
 
 if TYPE_CHECKING:
 
@@ -45,7 +50,7 @@ else:
         def validate_estimator_features(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_column_names(X)
-            refuse_dates(X)
+            refuse_dates_in_records(X)
             try:
                 return _validate(
                     estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, order="C"
@@ -123,7 +128,7 @@ else:
         def validate_estimator_features(estimator, X, *, reset):
             """Returns X as a 2-D float32 or float64 array. NaN and infinity are accepted."""
             check_column_names(X)
-            refuse_dates(X)
+            refuse_dates_in_records(X)
             X = as_table_of_numbers(X)
             if X.ndim != 2 or 0 in X.shape:
                 raise ValueError(f"X must be a non-empty 2-D array, got shape {X.shape}")

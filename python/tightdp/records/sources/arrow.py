@@ -13,12 +13,12 @@ PARQUET, ARROW = b"PAR1", b"ARROW1"
 """First bytes of Parquet files and of Arrow files."""
 
 
-def is_column_file(start: bytes) -> bool:
+def is_arrow_or_parquet_file(start: bytes) -> bool:
     """Returns whether a file that begins with the bytes ``start`` is a Parquet or an Arrow file."""
     return start.startswith((PARQUET, ARROW))
 
 
-def read_cells_of_column_file(file: Path) -> dict[str, list[str]]:
+def read_arrow_cells(file: Path) -> dict[str, list[str]]:
     """Returns the cells of each column as text. The text of a missing cell is empty.
 
     Raises ValueError, which names the file, if the file is damaged or its columns hold neither numbers nor text.

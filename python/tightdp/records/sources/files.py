@@ -98,7 +98,7 @@ class FileBlocks(Blocks):
         copy = _check.check_flag_argument("copy", copy)
         self._others = [label] if weight is None else [label, weight]
         self.weighted = weight is not None
-        self._format = _resolve_format_of_files(given_paths, format)
+        self._format = _resolve_format_of_source_files(given_paths, format)
         self.copied, self.typed = copy and self._format != "arrow", self._format != "csv"
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, such as a semicolon or a tab, got {delimiter!r}")
@@ -112,9 +112,9 @@ class FileBlocks(Blocks):
         self._types_of_csv: dict[str, str] = {}
         self._in_lines: set[str] = set()
         """CSV files in which each record was found to be one line."""
-        self._files = self._list_files(given_paths)
-        with self._explain_read_errors(self._files[0]):
-            kinds = {field.name: field.type for field in self._open_dataset(self._files[0]).schema}
+        self._files = self._list_source_files(given_paths)
+        with self._explain_source_read_errors(self._files[0]):
+            kinds = {field.name: field.type for field in self._open_source_dataset(self._files[0]).schema}
         lacking = [name for name in (*self._others, *(columns or ())) if name not in kinds]
         if lacking:
             named = "label and columns" if weight is None else "label, weight and columns"
@@ -184,13 +184,15 @@ class FileBlocks(Blocks):
         Arrow's own scanner is not used, because it reads so far ahead that its memory grows with the files.
         """
         for path in self._files:
-            with self._explain_read_errors(path):
+            with self._explain_source_read_errors(path):
                 records = 0
-                for batch in self._read_parts(path):
+                for batch in self._read_source_file_parts(path):
                     records += len(batch)
                     named = batch.select([*self.columns, *self._others])
                     if self._format == "csv" and _import_pyarrow().types.is_binary(named.column(self.width).type):
-                        raise self._build_encoding_error(path)  # Arrow returns bytes for text that it cannot decode
+                        raise self._build_source_encoding_error(
+                            path
+                        )  # Arrow returns bytes for text that it cannot decode
                     for start in range(0, len(named), self._rows):
                         yield named.slice(start, self._rows)
                 if self._format == "csv" and path not in self._in_lines:
@@ -219,7 +221,7 @@ class FileBlocks(Blocks):
                 if text := decoder.decode(data):
                     yield text
 
-    def _read_parts(self, path: str) -> Iterator[Any]:
+    def _read_source_file_parts(self, path: str) -> Iterator[Any]:
         """Yields the record batches of a file in order, a few rows at a time."""
         names = [*self.columns, *self._others]
         if self._format == "parquet":
@@ -239,7 +241,7 @@ class FileBlocks(Blocks):
                     yield file.get_batch(i)
 
     @contextmanager
-    def _explain_read_errors(self, path: str) -> Iterator[None]:
+    def _explain_source_read_errors(self, path: str) -> Iterator[None]:
         """Replaces Arrow's errors, which may quote a record, by errors that name only the file and the row."""
         try:
             yield
@@ -252,13 +254,13 @@ class FileBlocks(Blocks):
                 f"one name, or a column holds something that is no number{where}"
             ) from None
         except UnicodeError:
-            raise self._build_encoding_error(path) from None
+            raise self._build_source_encoding_error(path) from None
         except OSError as error:
             if error.errno is not None:
                 raise
             raise ValueError(f"paths must be files of one form: {path} is damaged") from None
 
-    def _build_encoding_error(self, path: str) -> ValueError:
+    def _build_source_encoding_error(self, path: str) -> ValueError:
         return ValueError(f"encoding must be that of the files: {path} is not text in {self._written[1]}")
 
     def _find_bad_source_row(self, path: str) -> int | None:
@@ -279,9 +281,9 @@ class FileBlocks(Blocks):
             return int(found[1]) if found else None
         return None
 
-    def _list_files(self, paths: str | list[str]) -> list[str]:
+    def _list_source_files(self, paths: str | list[str]) -> list[str]:
         """Returns the files. Raises ValueError if a file is named twice, because its records would count twice."""
-        files: list[str] = self._open_dataset(paths, _import_pyarrow().schema([])).files
+        files: list[str] = self._open_source_dataset(paths, _import_pyarrow().schema([])).files
         if not files:
             raise ValueError(f"paths must be a file, a folder or a list of files: {paths} holds none")
         seen: dict[Any, str] = {}
@@ -293,7 +295,7 @@ class FileBlocks(Blocks):
                 raise ValueError(f"paths must name each file once: {path} is the same file as {other}")
         return files
 
-    def _open_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
+    def _open_source_dataset(self, paths: str | list[str], schema: Any = None) -> Any:
         """Returns Arrow's data set of the files at ``paths``. Its schema is by default that of the first file."""
         dataset: Any = import_module("pyarrow.dataset")
         form = dataset.CsvFileFormat(**self._build_source_csv_options()) if self._format == "csv" else self._format
@@ -324,7 +326,7 @@ def _import_pyarrow() -> Any:
         raise ImportError(f"FileBlocks needs pip install pyarrow: {error}") from None
 
 
-def _resolve_format_of_files(paths: str | list[str], given: str | None) -> str:
+def _resolve_format_of_source_files(paths: str | list[str], given: str | None) -> str:
     """Returns the given format, or the format of the first file, which may be in a folder."""
     _import_pyarrow()
     if given is not None:

@@ -121,7 +121,7 @@ class Rows:
         try:
             with open_regular_file(file) as raw:
                 start = raw.read(6)
-                if arrow.is_column_file(start):
+                if arrow.is_arrow_or_parquet_file(start):
                     return cls._read_source_column_file(file)
                 compressed = start.startswith(b"\x1f\x8b")
                 raw.seek(0)
@@ -139,7 +139,7 @@ class Rows:
     @classmethod
     def _read_source_column_file(cls, file: Path) -> Rows:
         """Returns the cells of a Parquet or Arrow file."""
-        cells = arrow.read_cells_of_column_file(file)
+        cells = arrow.read_arrow_cells(file)
         if not cells:
             raise ValueError(f"{file}: the file has no columns")
         if not next(iter(cells.values())):

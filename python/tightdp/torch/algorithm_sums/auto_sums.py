@@ -77,7 +77,7 @@ class AutoSums(ProductSums):
         return self._served[form]
 
 
-def choose_arithmetic_of_sums(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
+def choose_algorithm_sum_arithmetic(arithmetic: SumArithmetic, name: str, max_norm: Any, model: Any) -> SumArithmetic:
     """Returns the arithmetic of the sums. For "auto", the algorithm ``name``, the norm bounds and the layers decide."""
     if arithmetic != "auto":
         return arithmetic

@@ -31,20 +31,17 @@ class ExactUnitSums(ExactSums):
         super().__init__(plan, parameters)
         self.candidates = candidates
 
-    def find_norms_for_importance_sums(
+    def find_importance_norms(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
     ) -> Norms:
         """Returns the norms of the gradients of the records that the batch really holds."""
-        found = self._find_gradients_in_places(model, loss_fn, batch, records, places)
+        found = self._yield_gradients_to_sum(model, loss_fn, batch, records, places)
         return np.concatenate(
-            [
-                _compute_norms_for_importance_sums(rows)[_select_rows_of_importance_sums(weights)]
-                for rows, weights in found
-            ]
+            [_compute_importance_norms(rows)[_select_importance_rows(weights)] for rows, weights in found]
         )
 
     def _add_clipped_to_gradient_sums(self, rows: list[Any], weights: Any = None) -> None:
-        norms, chosen = _compute_norms_for_importance_sums(rows), _select_rows_of_importance_sums(weights)
+        norms, chosen = _compute_importance_norms(rows), _select_importance_rows(weights)
         taken = np.zeros(len(norms))
         taken[chosen] = self.candidates.select_rows_of_importance_batch(norms[chosen])
         self._clip_and_add_to_gradient_sums(
@@ -60,35 +57,35 @@ class OnePassUnitSums(OnePassSums):
         self.candidates = candidates
 
     @torch.no_grad()
-    def find_norms_for_importance_sums(
+    def find_importance_norms(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
     ) -> Norms:
         with torch.enable_grad():
             factors = self._find_factors(model, loss_fn, batch, records)
         zero = torch.zeros(records, dtype=torch.float64, device=self._totals[0].device)
-        squares = sum((each.bound_squared_norms_of_gradient_factors() for each in factors.values()), zero)
-        return _convert_norms_of_importance_sums(torch.as_tensor(squares).sqrt())
+        squares = sum((each.bound_squared_factor_norms() for each in factors.values()), zero)
+        return _convert_importance_norms(torch.as_tensor(squares).sqrt())
 
     def _weigh_gradients_in_one_pass(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(
-            self.candidates.select_rows_of_importance_batch(_convert_norms_of_importance_sums(norms))
-        ).to(norms.device)
+        taken = torch.from_numpy(self.candidates.select_rows_of_importance_batch(_convert_importance_norms(norms))).to(
+            norms.device
+        )
         return torch.where(taken, bound * (1 - CLIPPING_SLACK) / norms, torch.zeros_like(norms))
 
 
-def _select_rows_of_importance_sums(weights: Any) -> Any:
+def _select_importance_rows(weights: Any) -> Any:
     """Returns an index of the rows of records. The other rows are copies that fill up a physical batch."""
     return slice(None) if weights is None else weights > 0
 
 
-def _compute_norms_for_importance_sums(rows: list[Any]) -> Norms:
+def _compute_importance_norms(rows: list[Any]) -> Norms:
     """Returns the norms of gradients, computed on the host, where the order of addition depends on the row alone."""
     squares = sum(
         torch.linalg.vector_norm(row.to("cpu").flatten(1), dim=1, dtype=torch.float64).square() for row in rows
     )
-    return _convert_norms_of_importance_sums(torch.as_tensor(squares).sqrt())
+    return _convert_importance_norms(torch.as_tensor(squares).sqrt())
 
 
-def _convert_norms_of_importance_sums(norms: Any) -> Norms:
+def _convert_importance_norms(norms: Any) -> Norms:
     found: Norms = norms.to("cpu", torch.float64).numpy()
     return found

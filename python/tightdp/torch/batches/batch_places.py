@@ -55,7 +55,7 @@ def fill_batch_places(
     """
     if places is None:
         return batch, records, None
-    return places.fill_batch(batch, records), places.size, places.weigh_rows()
+    return places.fill_batch(batch, records), places.size, places.weigh_batch_rows()
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class BatchPlaces:
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])
 
-    def weigh_rows(self) -> npt.NDArray[np.float64]:
+    def weigh_batch_rows(self) -> npt.NDArray[np.float64]:
         """Returns a weight for each place: 1 for a record and 0 for a copy."""
         found = np.zeros(self.size)
         found[self.where] = 1.0

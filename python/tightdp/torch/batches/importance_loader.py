@@ -93,7 +93,7 @@ class ImportanceCandidates:
         at = self.note_norms_of_importance_batch(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def renew_bounds_of_importance_batch(self, world: World) -> npt.NDArray[np.float64]:
+    def renew_importance_bounds(self, world: World) -> npt.NDArray[np.float64]:
         """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
         # One process has the record's norm, and the other processes have 0. The bits of these numbers are added as
         # integers, so the sum has the bits of the norm.
@@ -137,7 +137,7 @@ class ImportanceBatch(Batch):
         return self._draw_rows_of_importance_batch(self.loader.next_step)
 
     def _draw_rows_of_importance_batch(self, number: int) -> Iterator[tuple[Any, int]]:
-        self._rows, (self._places, parts) = self.loader.draw_candidate_share(number)
+        self._rows, (self._places, parts) = self.loader.draw_batch_candidates(number)
         yield from parts
 
     def _hold_batch_parts(self) -> None:
@@ -180,7 +180,7 @@ class ImportanceLoader(RunLoader):
         """Returns the share of all records that this process reads."""
         return self._share_rows_of_importance_batch(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
-    def draw_candidate_share(self, number: int) -> tuple[RecordIndices, Share]:
+    def draw_batch_candidates(self, number: int) -> tuple[RecordIndices, Share]:
         """Draws the candidates of a step, and returns all of them and the share that this process reads."""
         self.candidates.follow_plan(self._account.current_plan)
         rows = self.candidates.draw_candidate_rows(number)

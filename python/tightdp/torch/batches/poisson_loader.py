@@ -20,14 +20,14 @@ from ...clipping_and_noise.sampling import draw_poisson_sample
 from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
     RunCoins,
-    draw_random_order_of_checks,
+    draw_check_order_from_generator,
     restore_numpy_and_random,
     yield_parts_with_restored_generators,
 )
 from ..randomness.process_group import World
 from ..randomness.run_key import RunKey
 from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_physical_batch_size, draw_batch_places
-from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_dataset_reads_repeat
+from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_record_reader_repeats
 
 SAFE_OPTIONS = (
     "multiprocessing_context", "num_workers", "persistent_workers", "pin_memory", "pin_memory_device",
@@ -328,9 +328,9 @@ class RunLoader(PoissonLoader):
             self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
         ]
         drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
-        order = draw_random_order_of_checks(REPEATED_RECORDS, self._coins.make_common_seed(number))
+        order = draw_check_order_from_generator(REPEATED_RECORDS, self._coins.make_common_seed(number))
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
-            check_dataset_reads_repeat(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
+            check_record_reader_repeats(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
     def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps

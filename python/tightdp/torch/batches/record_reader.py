@@ -24,9 +24,9 @@ class AloneRead(NamedTuple):
 
     batch: Any
     raw: Any
-    """Result of ``describe_record_content_for_batch`` for the record that the data set returned."""
+    """Result of ``describe_batch_record_content`` for the record that the data set returned."""
     collated: Any
-    """Result of ``describe_record_content_for_batch`` for ``batch``."""
+    """Result of ``describe_batch_record_content`` for ``batch``."""
 
 
 class DatasetReader(Dataset[Any]):
@@ -58,9 +58,9 @@ class DatasetReader(Dataset[Any]):
     def read_record_content_for_batch(self, drawn: tuple[int, int]) -> AloneRead:
         """Reads and collates a record, and describes its content after reading and after collating."""
         record = self.read_uncollated(drawn)
-        raw = describe_record_content_for_batch(record)
+        raw = describe_batch_record_content(record)
         batch = copy_tensors_of_record(self.collate_single_record_batch(record))
-        return AloneRead(batch, raw, describe_record_content_for_batch(batch))
+        return AloneRead(batch, raw, describe_batch_record_content(batch))
 
 
 def copy_tensors_of_record(x: Any) -> Any:
@@ -93,11 +93,11 @@ class RecordCollator:
         self._join, self._in_order = join_collated_records if alone else default_collate, in_order
 
     def __call__(self, records: list[Any]) -> list[Part]:
-        groups = group_record_forms_for_batch(map(describe_record_form_for_batch, records), in_order=self._in_order)
+        groups = group_batch_records_by_form(map(describe_batch_record_form, records), in_order=self._in_order)
         return [(self._join([records[i] for i in group]), len(group)) for group in groups]
 
 
-def group_record_forms_for_batch(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
+def group_batch_records_by_form(forms: Iterable[Any], *, in_order: bool = False) -> list[list[int]]:
     """Returns a list of positions for each form. With ``in_order`` a new list begins wherever the form changes."""
     groups: dict[Any, list[int]] = {}
     changes, last = 0, None
@@ -108,16 +108,16 @@ def group_record_forms_for_batch(forms: Iterable[Any], *, in_order: bool = False
     return list(groups.values())
 
 
-def describe_record_form_for_batch(x: Any) -> Any:
+def describe_batch_record_form(x: Any) -> Any:
     """Returns the structure, types and shapes of a record, without its values."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.shape, x.layout
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape
     if isinstance(x, Mapping):
-        return type(x), *((key, describe_record_form_for_batch(inner)) for key, inner in x.items())
+        return type(x), *((key, describe_batch_record_form(inner)) for key, inner in x.items())
     if isinstance(x, (list, tuple)):
-        return type(x), *map(describe_record_form_for_batch, x)
+        return type(x), *map(describe_batch_record_form, x)
     return type(x)
 
 
@@ -131,7 +131,7 @@ def join_collated_records(records: list[Any]) -> Any:
     return found[0][1](rows)
 
 
-def check_dataset_reads_repeat(reader: DatasetReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
+def check_record_reader_repeats(reader: DatasetReader, drawn: list[tuple[int, int]], order: list[int]) -> None:
     """Raises ValueError if a record that is read several times, with the same seed, differs between two readings.
 
     ``order`` has positions in ``drawn``. A position that occurs several times is read several times.
@@ -156,19 +156,17 @@ def _describe_collated_record(record: Any) -> Any:
     ]
 
 
-def describe_record_content_for_batch(x: Any) -> Any:
+def describe_batch_record_content(x: Any) -> Any:
     """Returns the form and the bytes of ``x``, for comparison with a later reading of the same record.
 
     An object that cannot be pickled is described by its type alone.
     """
     if isinstance(x, torch.Tensor) and x.layout is torch.strided and not x.is_nested:
-        return describe_record_form_for_batch(x), x.detach().cpu().contiguous().view(-1).view(
-            torch.uint8
-        ).numpy().tobytes()
+        return describe_batch_record_form(x), x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(x, Mapping):
-        return type(x), [(key, describe_record_content_for_batch(inner)) for key, inner in x.items()]
+        return type(x), [(key, describe_batch_record_content(inner)) for key, inner in x.items()]
     if isinstance(x, (list, tuple)):
-        return type(x), [describe_record_content_for_batch(inner) for inner in x]
+        return type(x), [describe_batch_record_content(inner) for inner in x]
     try:
         return type(x), pickle.dumps(x)
     except (pickle.PicklingError, TypeError, AttributeError):

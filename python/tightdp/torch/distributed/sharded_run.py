@@ -18,7 +18,7 @@ import torch
 from ..model_checks.model_checks import is_sharded_model_parameter
 from ..randomness.process_group import World
 from .ranks import Ranks
-from .run import SharedRun
+from .shared_run import SharedRun
 
 _FSDP = "torch.distributed.fsdp"
 """Name of the module of FSDP2, whose hooks are removed during a step."""
@@ -41,16 +41,16 @@ class ShardedRun(SharedRun):
         with self._gather_parameters():
             super().step(loss_fn, batch)
 
-    def _check_parameters_of_run(self) -> dict[str, Any]:
+    def _check_run_parameters(self) -> dict[str, Any]:
         if self._whole:
             return self._whole
         reshard_model(self.model)
-        return super()._check_parameters_of_run()
+        return super()._check_run_parameters()
 
     @contextmanager
     def _gather_parameters(self) -> Iterator[None]:
         """Puts whole parameters in place of sharded ones, and removes FSDP2's hooks, during the ``with`` body."""
-        trained = self._check_parameters_of_run()
+        trained = self._check_run_parameters()
         modules = list(self.model.modules())
         places = [(m, name, p) for m in modules for name, p in m._parameters.items() if is_sharded_model_parameter(p)]
         hooks = [(m, name, getattr(m, name)) for m in modules for name in ("_forward_pre_hooks", "_forward_hooks")]
@@ -83,18 +83,18 @@ class ShardedRun(SharedRun):
         whole.copy_(full)
         return whole
 
-    def _set_gradients_of_run(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+    def _set_step_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer of each rank the rank's shard of the released gradients."""
         sharded = {name: self._sharded[name] for name in parameters}
         parts = (_take_local_shard(p, each.to(p.dtype)) for p, each in zip(sharded.values(), released, strict=True))
-        super()._set_gradients_of_run(sharded, parts)
+        super()._set_step_gradients(sharded, parts)
 
-    def _collect_tensors_of_run(self) -> dict[str, Any]:
+    def _collect_run_tensors(self) -> dict[str, Any]:
         """Returns whole tensors, as a run without sharding does. All ranks gather the tensors in the same order."""
         reshard_model(self.model)
-        return dict(_gather_sharded_tensors(super()._collect_tensors_of_run()))
+        return dict(_gather_sharded_tensors(super()._collect_run_tensors()))
 
-    def _load_tensors_of_run(self, found: dict[str, Any]) -> None:
+    def _load_run_tensors(self, found: dict[str, Any]) -> None:
         """Gives each rank its own shards of whole tensors."""
         held = [p for group in self.optimizer.param_groups for p in group["params"]]
         of_optimizer = {
@@ -102,21 +102,19 @@ class ShardedRun(SharedRun):
             for i, state in found["optimizer"]["state"].items()
         }
         model = {name: _take_local_shard(p, found["model"].get(name)) for name, p in self.model.state_dict().items()}
-        super()._load_tensors_of_run(
-            {**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}}
-        )
+        super()._load_run_tensors({**found, "model": model, "optimizer": {**found["optimizer"], "state": of_optimizer}})
 
-    def _restore_saved_tensors_of_run(self) -> None:
+    def _restore_run_tensors(self) -> None:
         """Gives each rank its own shards of the tensors that the first rank's checkpoint saved."""
         reshard_model(self.model)
         file = BytesIO()
         with self._world.run_ranks_together("the checkpoint"):
-            found = self._read_saved_tensors_of_run()
+            found = self._read_run_tensors()
             torch.save(found, file)
         found = torch.load(BytesIO(self._ranks.broadcast_bytes(file.getvalue())), map_location="cpu", weights_only=True)
         with self._world.run_ranks_together("the checkpoint"):
             if found is not None:
-                self._load_tensors_of_run(found)
+                self._load_run_tensors(found)
         self._ranks.copy_from_first_rank(
             [t for t in (*self.model.parameters(), *self.model.buffers()) if not is_sharded_model_parameter(t)]
         )

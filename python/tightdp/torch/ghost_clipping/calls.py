@@ -130,7 +130,7 @@ def use_layer_norm(
 ) -> ComputedCall:
     """Computes a layer norm over the last axes."""
     found = F.layer_norm(x, normalized_shape, weight, bias, eps)
-    return _compute_affine_norm(
+    return _compute_norm_layer_call(
         found, normalized_shape, weight, bias, lambda: F.layer_norm(x, normalized_shape, eps=eps)
     )
 
@@ -138,10 +138,12 @@ def use_layer_norm(
 def use_rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> ComputedCall:
     """Computes a root mean square norm over the last axes."""
     found = F.rms_norm(x, normalized_shape, weight, eps)
-    return _compute_affine_norm(found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps))
+    return _compute_norm_layer_call(
+        found, normalized_shape, weight, None, lambda: F.rms_norm(x, normalized_shape, eps=eps)
+    )
 
 
-def _compute_affine_norm(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> ComputedCall:
+def _compute_norm_layer_call(found: Any, shape: Any, weight: Any, bias: Any, normal: Callable[[], Any]) -> ComputedCall:
     """Returns the computed call of a norm layer whose output is ``found``.
 
     The output is weight * normal() + bias, where ``normal()`` is the normalised input. ``shape`` is that of the last

@@ -95,9 +95,9 @@ class OnePassSums(GradientSums):
         with recorder:
             found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping)
         with torch.no_grad():
-            return self._collect_factors(recorder.calls, found)
+            return self._collect_gradient_factors(recorder.calls, found)
 
-    def _collect_factors(self, calls: list[RecordedCall], found: Any) -> dict[int, GradientFactors]:
+    def _collect_gradient_factors(self, calls: list[RecordedCall], found: Any) -> dict[int, GradientFactors]:
         """Returns the factors of each parameter on which the losses depend, by the number of the parameter."""
         numbers = {id(p): i for i, p in enumerate(self._parameters.values())}
         uses: dict[int, list[GradientFactors]] = {}
@@ -141,7 +141,7 @@ class OnePassSums(GradientSums):
             None,
         )
         others = {i: each for i, each in factors.items() if i != last}
-        squares = sum((each.bound_squared_norms_of_gradient_factors() for each in others.values()), zero)
+        squares = sum((each.bound_squared_factor_norms() for each in others.values()), zero)
         if last is None:
             weights = self._weigh_gradients_in_one_pass(squares.sqrt(), bound)
         else:
@@ -160,7 +160,7 @@ class OnePassSums(GradientSums):
         """
         start = 0
         for rows in convolved.yield_convolution_gradient_pieces():
-            found = rows.bound_squared_norms_of_gradient_factors()
+            found = rows.bound_squared_factor_norms()
             weights = self._weigh_gradients_in_one_pass((squares[start : start + len(found)] + found).sqrt(), bound)
             rows.add_weighted_gradient_factors(weights, total)
             start += len(found)
@@ -203,7 +203,7 @@ class OnePassSums(GradientSums):
         outs = [np.empty(shape, found.out_dtype) for shape in found.shapes]
         every = list(range(len(outs)))
         run = clipping.ClippingRun(found, outs, [(every, bound)])
-        run.execute_run(self._plan.noise_deviation, source, grid)
+        run.write_noisy_sums(self._plan.noise_deviation, source, grid)
         return [torch.from_numpy(out).div_(self._plan.divisor) for out in outs]
 
 

@@ -66,20 +66,18 @@ class ConvolutionFactors:
         for x, g in zip(self.input.split(step), self.g.split(step), strict=True):
             yield GradientRows(self._compute_convolution_gradient_rows(x, g))
 
-    def bound_squared_norms_of_gradient_factors(self) -> Any:
+    def bound_squared_factor_norms(self) -> Any:
         """Returns squared norms, rounded up, computed in the given ``way``. The way "materialised" keeps the rows."""
         if self.way == "materialised":
             self.kept = GradientRows(self.expand_gradient_factors())
-            return self.kept.bound_squared_norms_of_gradient_factors()
+            return self.kept.bound_squared_factor_norms()
         if self.way == "ghost norm":
             stride, padding, dilation = self.settings
             x = F.unfold(self.input, self.weight.shape[2:], dilation, padding, stride)
             return OuterProducts(
                 self.g.flatten(2).transpose(1, 2), x.transpose(1, 2), self.weight.shape[0]
-            ).bound_squared_norms_of_gradient_factors()
-        return torch.cat(
-            [rows.bound_squared_norms_of_gradient_factors() for rows in self.yield_convolution_gradient_pieces()]
-        )
+            ).bound_squared_factor_norms()
+        return torch.cat([rows.bound_squared_factor_norms() for rows in self.yield_convolution_gradient_pieces()])
 
     def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
         """Adds the weighted sum of the records' gradients to ``total``, by one convolution where rows are not kept."""

@@ -20,7 +20,7 @@ class GradientFactors(Protocol):
     way: str
     """Name of the way in which norms are computed. ``PrivateRun.ways_`` shows this name."""
 
-    def bound_squared_norms_of_gradient_factors(self) -> Any:
+    def bound_squared_factor_norms(self) -> Any:
         """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
 
     def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
@@ -40,7 +40,7 @@ class GradientRows:
     values: Any
     way: str = "materialised"
 
-    def bound_squared_norms_of_gradient_factors(self) -> Any:
+    def bound_squared_factor_norms(self) -> Any:
         return _bound_squared_norms_of_factor_rows(self.values.reshape(len(self.values), -1))
 
     def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
@@ -71,7 +71,7 @@ class OuterProducts:
     def is_sparse(self) -> bool:
         return bool(self.left.ndim == 2)
 
-    def bound_squared_norms_of_gradient_factors(self) -> Any:
+    def bound_squared_factor_norms(self) -> Any:
         """Returns the sum over positions s, t of (l_s . l_t)(r_s . r_t), rounded up.
 
         This sum is the squared norm of the gradient (docs/theory/clipping.md, section 5).
@@ -179,7 +179,7 @@ class SummedProducts:
     parts: list[OuterProducts]
     way: str = "ghost norm of several uses"
 
-    def bound_squared_norms_of_gradient_factors(self) -> Any:
+    def bound_squared_factor_norms(self) -> Any:
         return _bound_squared_ghost_norms(self.parts)
 
     def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:

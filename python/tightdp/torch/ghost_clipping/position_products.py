@@ -86,8 +86,8 @@ class PositionProducts:
     """
 
     def __init__(self, factors: OuterProducts, digits: int) -> None:
-        self._left = _widen_to_host(factors.left)
-        self._entries, self._steps, self._inner = _round_to_integers(_widen_to_host(factors.right), digits)
+        self._left = _widen_position_rows(factors.left)
+        self._entries, self._steps, self._inner = _round_position_rows(_widen_position_rows(factors.right), digits)
         self._weights = torch.zeros(self._left.shape, dtype=torch.int32)
 
     def estimate_norms_of_position_products(self) -> Tensor:
@@ -95,7 +95,7 @@ class PositionProducts:
 
         Each estimate depends on its own record alone. It is infinite if an l_t or an r_t of the record is not finite.
         """
-        _, steps, inner = _round_to_integers(self._left, dense.SHORT_DIGITS)
+        _, steps, inner = _round_position_rows(self._left, dense.SHORT_DIGITS)
         scale = 1 / (steps * self._steps)
         terms = inner * self._inner * scale[:, :, None] * scale[:, None, :]
         return torch.where(
@@ -115,8 +115,8 @@ class PositionProducts:
         scale = torch.where(factors[:, None] > 0, factors[:, None] / self._steps[records], 0.0)
         every = len(records) == len(self._left)
         weights = self._weights if every else torch.empty(len(records), *self._left.shape[1:], dtype=torch.int32)
-        _scale_rows(self._left if every else self._left[records], scale, LARGEST_WEIGHT, weights)
-        inner = torch.from_numpy(dense.compute_position_inner_products(weights.numpy()))
+        _scale_position_rows(self._left if every else self._left[records], scale, LARGEST_WEIGHT, weights)
+        inner = torch.from_numpy(dense.compute_dense_inner_products(weights.numpy()))
         if not every:
             self._weights[records] = weights
         return bound_squared_product_norms(inner, self._inner if every else self._inner[records])
@@ -128,12 +128,12 @@ class PositionProducts:
         dense.add_integer_dense_product(weights, entries, sums, largest_product=float(LARGEST_WEIGHT * LARGEST_ENTRY))
 
 
-def _widen_to_host(rows: Tensor) -> Tensor:
+def _widen_position_rows(rows: Tensor) -> Tensor:
     """Returns ``rows`` in host memory, in float32 or float64, with neighbouring entries of each vector."""
     return rows.detach().to("cpu", torch.promote_types(rows.dtype, torch.float32)).contiguous()
 
 
-def _round_to_integers(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Tensor]:
+def _round_position_rows(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Tensor]:
     """Multiplies each vector of ``rows`` by a power of two, and rounds its entries to integers of ``digits`` digits.
 
     Returns the integers in int16, the powers of two, and the inner products of each record's vectors of integers.
@@ -143,14 +143,16 @@ def _round_to_integers(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Tenso
     steps = dense.round_dense_inputs_to_units(flat, False, digits=digits).steps
     steps = torch.from_numpy(steps).view(rows.shape[:2])
     integers = torch.empty(rows.shape, dtype=torch.int16)
-    _scale_rows(rows, steps, LARGEST_ENTRY, integers)
-    return integers, steps, torch.from_numpy(dense.compute_position_inner_products(integers.numpy()))
+    _scale_position_rows(rows, steps, LARGEST_ENTRY, integers)
+    return integers, steps, torch.from_numpy(dense.compute_dense_inner_products(integers.numpy()))
 
 
-def _scale_rows(rows: Tensor, factors: Tensor, most: int, out: Tensor) -> None:
+def _scale_position_rows(rows: Tensor, factors: Tensor, most: int, out: Tensor) -> None:
     """Multiplies each vector of ``rows`` by its factor, and writes the nearest integers to ``out``."""
     width = rows.shape[2]
-    dense.round_scaled_rows(rows.view(-1, width).numpy(), factors.view(-1).numpy(), most, out.view(-1, width).numpy())
+    dense.round_scaled_dense_rows(
+        rows.view(-1, width).numpy(), factors.view(-1).numpy(), most, out.view(-1, width).numpy()
+    )
 
 
 def _add_terms_of_position_products(terms: Tensor) -> Tensor:

@@ -208,7 +208,7 @@ class ProductSums(IntegerSums, OnePassSums):
         grid = self._plan.grid_step
         squares = sum(each.estimate_norms_of_position_products() for each in sums.values())
         for inputs, errors in layers:
-            squares = squares + _compute_squared_row_norms(inputs) * _compute_squared_row_norms(errors)
+            squares = squares + _compute_squared_ghost_row_norms(inputs) * _compute_squared_ghost_row_norms(errors)
         if taken is not None:
             squares = torch.where(torch.from_numpy(taken), squares, torch.inf)
         clipped = clip_position_products(list(sums.values()), squares.sqrt(), self._plan.max_norm[0] / grid, 1 / grid)
@@ -260,7 +260,7 @@ def _name_way_of_gradient_factors(factors: GradientFactors) -> str:
     )
 
 
-def _compute_squared_row_norms(rows: dense.Array) -> Any:
+def _compute_squared_ghost_row_norms(rows: dense.Array) -> Any:
     """Returns squared norms of rows, rounded up, and infinity for a row that is not finite.
 
     Each squared norm depends on its own row alone. The gradient of an embedding has zeros for words that the record
@@ -314,13 +314,13 @@ def _find_operands_of_gradient_factors(factors: dict[int, GradientFactors]) -> L
 
 def _find_tensors(factors: dict[int, GradientFactors]) -> dict[int, tuple[Any, Any]]:
     """Returns inputs and errors for each parameter, all in one floating-point type, on the device of the factors."""
-    layers = {i: _find_gradient_operands(each) for i, each in factors.items()}
+    layers = {i: _split_gradient_factors(each) for i, each in factors.items()}
     kinds = {operand.dtype for layer in layers.values() for operand in layer}
     dtype = torch.float32 if kinds <= {torch.float32} else torch.float64
     return {i: (x.to(dtype).contiguous(), r.to(dtype).contiguous()) for i, (x, r) in layers.items()}
 
 
-def _find_gradient_operands(factors: GradientFactors) -> tuple[Any, Any]:
+def _split_gradient_factors(factors: GradientFactors) -> tuple[Any, Any]:
     """Returns inputs and errors, the vectors whose products are the gradients, in float32 or float64."""
     if isinstance(factors, OuterProducts) and _is_product_of_gradient_factors(factors):
         return _widen_rows_of_gradient_factors(factors.right[:, 0]), _widen_rows_of_gradient_factors(factors.left[:, 0])

@@ -49,10 +49,10 @@ class ExactSums(IntegerSums):
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None,
         *, last: bool = False,
     ) -> None:  # fmt: skip
-        for rows, weights in self._find_gradients_in_places(model, loss_fn, batch, records, places):
+        for rows, weights in self._yield_gradients_to_sum(model, loss_fn, batch, records, places):
             self._add_clipped_to_gradient_sums(rows, weights)
 
-    def _find_gradients_in_places(
+    def _yield_gradients_to_sum(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None
     ) -> Iterator[tuple[list[Any], Any]]:
         """Yields the gradients of some rows at a time, and the weights of these rows.

@@ -24,7 +24,7 @@ class StepByStep(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _step_gru(x: Any, h: Any, state: Any) -> Any:
+def _step_recurrent_gru(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of a GRU. ``x`` is the input times its weights, and ``h`` the state times its weights."""
     (reset, update, new), (by_reset, by_update, by_new) = x.chunk(3, -1), h.chunk(3, -1)
     z = torch.sigmoid(update + by_update)
@@ -42,7 +42,7 @@ def _step_recurrent_relu_layer(x: Any, h: Any, state: Any) -> Any:
     return [torch.relu(x + h)]
 
 
-def _step_lstm(x: Any, h: Any, state: Any) -> Any:
+def _step_recurrent_lstm(x: Any, h: Any, state: Any) -> Any:
     """Returns the next state of an LSTM, which is the list of its output and its memory."""
     take, keep, new, show = (x + h).chunk(4, -1)
     memory = torch.sigmoid(keep) * state[1] + torch.sigmoid(take) * torch.tanh(new)
@@ -51,16 +51,16 @@ def _step_lstm(x: Any, h: Any, state: Any) -> Any:
 
 # PyTorch's functions for whole layers and for single cells, each with the function that computes one step.
 _SEQUENCES = {
-    torch.gru: _step_gru,
+    torch.gru: _step_recurrent_gru,
     torch.rnn_tanh: _step_recurrent_tanh_layer,
     torch.rnn_relu: _step_recurrent_relu_layer,
-    torch.lstm: _step_lstm,
+    torch.lstm: _step_recurrent_lstm,
 }
 _CELLS = {
-    torch.gru_cell: _step_gru,
+    torch.gru_cell: _step_recurrent_gru,
     torch.rnn_tanh_cell: _step_recurrent_tanh_layer,
     torch.rnn_relu_cell: _step_recurrent_relu_layer,
-    torch.lstm_cell: _step_lstm,
+    torch.lstm_cell: _step_recurrent_lstm,
 }
 
 

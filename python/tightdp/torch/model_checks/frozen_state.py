@@ -99,7 +99,7 @@ def _remove_gradients_from_frozen_state(before: list[tuple[Any, Any, Any]]) -> b
 
 
 def _note_frozen_parameter_versions(model: Any, values: bool) -> dict[str, tuple[Any, int, int]]:
-    return {name: (p, p._version, _sum_words_of_tensor(p) if values else 0) for name, p in model.named_parameters()}
+    return {name: (p, p._version, _sum_frozen_tensor_words(p) if values else 0) for name, p in model.named_parameters()}
 
 
 def _is_frozen_parameter_unchanged(one: tuple[Any, int, int] | None, other: tuple[Any, int, int] | None) -> bool:
@@ -114,20 +114,20 @@ def _is_unchanged_buffer(x: Any, version: int, copy: Any) -> bool:
     """Tells whether a buffer equals its copy. For a sparse buffer, only the version is compared."""
     if x._version != version or x.layout is not torch.strided:
         return bool(x._version == version)
-    return bool(torch.equal(_view_bytes_of_tensor(x), _view_bytes_of_tensor(copy)))
+    return bool(torch.equal(_view_frozen_tensor_bytes(x), _view_frozen_tensor_bytes(copy)))
 
 
-def _sum_words_of_tensor(p: Any) -> int:
+def _sum_frozen_tensor_words(p: Any) -> int:
     """Returns a checksum of a parameter's memory, from the sum of its 64-bit words and the sum of the remaining bytes.
 
     If the memory does not begin at a multiple of 8 bytes, all bytes are added one by one.
     """
-    flat = _view_bytes_of_tensor(p)
+    flat = _view_frozen_tensor_bytes(p)
     whole = len(flat) // 8 * 8 if flat.data_ptr() % 8 == 0 else 0
     return int(flat[:whole].view(torch.int64).sum()) ^ int(flat[whole:].sum())
 
 
-def _view_bytes_of_tensor(x: Any) -> Any:
+def _view_frozen_tensor_bytes(x: Any) -> Any:
     """Returns the values of a tensor as bytes. For a sharded tensor, the bytes are those of this rank's shard."""
     x = x.detach()
     x = x.to_local() if hasattr(x, "to_local") else x

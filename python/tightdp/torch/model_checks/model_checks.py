@@ -132,7 +132,7 @@ def _is_model_hook_from_outside_torch(hook: Any) -> bool:
     return not (getattr(hook, "__module__", None) or "").startswith("torch.")
 
 
-def check_settings_of_torch_optimizer(optimizer: Any) -> None:
+def check_optimizer_of_torch_model(optimizer: Any) -> None:
     """Raises ValueError for a setting of the optimizer that would make parameters NaN or infinite."""
     for group in optimizer.param_groups:
         for name, value in group.items():
@@ -144,7 +144,7 @@ def check_settings_of_torch_optimizer(optimizer: Any) -> None:
                     )
 
 
-def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
+def check_model_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
     """Raises ValueError for a parameter that is not finite, since no record would then have a finite gradient.
 
     A frozen parameter may have infinite values, as masks do, but no NaN.
@@ -161,7 +161,7 @@ def check_parameters_finite(parameters: Iterable[tuple[str, Any]]) -> None:
             )
 
 
-def check_parameters_used(unused: Iterable[str]) -> None:
+def check_model_parameters_used(unused: Iterable[str]) -> None:
     """Raises ValueError unless ``unused`` is empty.
 
     ``unused`` holds the names of the parameters on which the loss does not depend.
@@ -176,7 +176,7 @@ def check_parameters_used(unused: Iterable[str]) -> None:
         )
 
 
-def check_loss_fn(loss_fn: Any) -> None:
+def check_model_loss_fn(loss_fn: Any) -> None:
     """Raises TypeError unless ``loss_fn`` is a function of a model and a batch.
 
     PyTorch's losses are refused, because they are functions of outputs and targets.

@@ -17,8 +17,8 @@ import torch
 from ..batches.batch_places import BatchPlaces, RecordIndices
 from ..batches.record_reader import (
     AloneRead,
-    describe_record_form_for_batch,
-    group_record_forms_for_batch,
+    describe_batch_record_form,
+    group_batch_records_by_form,
     join_collated_records,
 )
 from ..plan.plan import Plan
@@ -95,10 +95,10 @@ class _LocalityTrial:
         everyone = np.insert(others, at, tried)
         self._at, self._number = at, number
         self._without, self._among, self._again = (read(rows, number) for rows in (others, everyone, others))
-        forms = [describe_record_form_for_batch(one.batch) for one in self._among]
+        forms = [describe_batch_record_form(one.batch) for one in self._among]
         # If records go one after the other, each record is a part of its own, at place 0. So all parts have
         # the same coins.
-        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_record_forms_for_batch(forms)
+        self._groups = [[i] for i in range(len(forms))] if one_by_one else group_batch_records_by_form(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
     def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
@@ -107,7 +107,7 @@ class _LocalityTrial:
         there = take([self._join_group_of_locality_trial(self._among, group) for group in self._groups], self._number)
         after = take(self._place_others_of_locality_trial(self._again), self._number)
         some = any(bool(total.any()) for total in (*before, *there))
-        return _measure_distance_of_sums(plan, before, there), _measure_distance_of_sums(plan, before, after), some
+        return _measure_locality_distance(plan, before, there), _measure_locality_distance(plan, before, after), some
 
     def find_reader_without_record_locality(self) -> str:
         """Returns the code whose results for other records changed: "dataset", "collate_fn", or "" for neither."""
@@ -124,9 +124,9 @@ class _LocalityTrial:
 
         If the form of a record has changed, records cannot keep their places, and are grouped anew.
         """
-        forms = [describe_record_form_for_batch(one.batch) for one in reads]
+        forms = [describe_batch_record_form(one.batch) for one in reads]
         if forms != self._forms:
-            return [self._join_group_of_locality_trial(reads, group) for group in group_record_forms_for_batch(forms)]
+            return [self._join_group_of_locality_trial(reads, group) for group in group_batch_records_by_form(forms)]
         return [found for group in self._groups for found in self._leave_out_record(reads, group)]
 
     def _leave_out_record(self, reads: list[AloneRead], group: list[int]) -> Iterator[PlacedPart]:
@@ -206,7 +206,7 @@ def make_loss_for_record_locality(loss_fn: Callable[[Any, Any], Any]) -> Callabl
             loss_fn(model, batch)
         finally:
             hook.remove()
-        squares = [tensor.square().sum().reshape(1) for tensor in _list_float_tensors(outputs)]
+        squares = [tensor.square().sum().reshape(1) for tensor in _list_locality_tensors(outputs)]
         if not squares:
             raise ValueError("loss_fn must call the model for its outputs to be compared")
         return sum(squares[1:], squares[0])
@@ -214,15 +214,15 @@ def make_loss_for_record_locality(loss_fn: Callable[[Any, Any], Any]) -> Callabl
     return compute_record_locality_loss
 
 
-def _list_float_tensors(x: Any) -> list[Any]:
+def _list_locality_tensors(x: Any) -> list[Any]:
     """Returns the floating-point tensors in a model's outputs."""
     if isinstance(x, torch.Tensor):
         return [x] if x.is_floating_point() else []
     inner = x.values() if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else ()
-    return [tensor for each in inner for tensor in _list_float_tensors(each)]
+    return [tensor for each in inner for tensor in _list_locality_tensors(each)]
 
 
-def _measure_distance_of_sums(plan: Plan, one: list[Any], other: list[Any]) -> float:
+def _measure_locality_distance(plan: Plan, one: list[Any], other: list[Any]) -> float:
     """Returns the L2 distance of two sums, divided by the norm bound.
 
     If each parameter has its own norm bound, the result is the largest of the parameters' ratios.

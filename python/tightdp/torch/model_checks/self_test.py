@@ -53,7 +53,7 @@ def check_model_on_first_record(model: Any, loss_fn: Any, parameters: dict[str, 
         found, _ = find_autograd_gradient_for_self_test(
             model, loss_fn, parameters, rebuild([tensor[:1] for tensor in tensors])
         )
-    model_checks.check_parameters_used(
+    model_checks.check_model_parameters_used(
         name for name, gradient in zip(parameters, found, strict=True) if gradient is None
     )
 
@@ -101,7 +101,7 @@ def take_single_records_for_self_test(batch: Any, records: int) -> list[Any]:
     return found if len(found) > 1 else [*found, rebuild([torch.zeros_like(tensor[:1]) for tensor in tensors])]
 
 
-def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> list[Gradient | None]:
+def check_self_test_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> list[Gradient | None]:
     """Returns the gradient of each record, or None in the place of a gradient that is not finite.
 
     The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
@@ -120,7 +120,7 @@ def check_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> 
     return [found[i] for i in range(len(singles))]
 
 
-def check_against_autograd(
+def compare_with_autograd_in_self_test(
     find: Pass, find_plain: PlainPass, model: Any, singles: list[Any], found: list[Gradient | None], arithmetic: str
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
@@ -132,7 +132,7 @@ def check_against_autograd(
     """
     distance = _find_least_self_test_distance(found, map(find_plain, singles))
     if distance and any(_has_random_self_test_gradient(find_plain, one) for one in singles):
-        with _set_modules_to_eval(model):
+        with _set_model_modules_to_eval(model):
             if any(_has_random_self_test_gradient(find_plain, one) for one in singles):
                 return
             distance = _find_least_self_test_distance(
@@ -203,7 +203,7 @@ def _has_random_self_test_gradient(find_plain: PlainPass, one: Any) -> bool:
 
 
 @contextmanager
-def _set_modules_to_eval(model: Any) -> Iterator[None]:
+def _set_model_modules_to_eval(model: Any) -> Iterator[None]:
     """Puts all modules in eval mode for the ``with`` body, without calling their methods, and then restores them."""
     before = {module: module.training for module in model.modules()}
     try:

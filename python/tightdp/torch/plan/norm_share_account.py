@@ -98,13 +98,13 @@ class NormShareAccount(RunAccount):
 
     def choose_norm_share_of_plan(self, released: float) -> None:
         """Chooses the share of norms and the noise multiplier of this epoch's steps from a released sum of norms."""
-        self._follow_share(
+        self._follow_norm_share(
             *self._choice.choose_dpis_share_and_noise(
                 self._filter, len(self.epochs) - 1, released, self.plan.max_norm[0]
             )
         )
 
-    def _follow_share(self, share: float, noise: float) -> None:
+    def _follow_norm_share(self, share: float, noise: float) -> None:
         """Sets the plan of this epoch's steps, which have this share of norms and this noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
@@ -130,7 +130,7 @@ class NormShareAccount(RunAccount):
         for epoch in given:
             self.spend_norm_sums_of_plan(epoch["sums"])
             if epoch["steps"]:
-                self._follow_share(epoch["share"], epoch["noise"])
+                self._follow_norm_share(epoch["share"], epoch["noise"])
                 self.spend(epoch["steps"])
 
 

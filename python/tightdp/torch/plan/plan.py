@@ -26,7 +26,7 @@ from ...composition import Composition
 from ...mechanisms import ApproximateDP, Gaussian, Mechanism
 from ...models import dense
 from ...models.contribution_grid import choose_contribution_grid
-from ...release_gate.budget import FixedPlan, Target, check_noise_against_budget
+from ...release_gate.budget import FixedPlan, Target, check_noise_against_gate_budget
 from ...release_gate.gate import Gate
 from ...release_gate.oracle import Public, Query
 from ...statement.statement import describe_large_stated_delta
@@ -232,7 +232,7 @@ class _CheckedSettings:
     """The largest number that all types of trained parameters hold."""
     loss: LossRelease | None
 
-    def plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
+    def make_torch_plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
         """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
         settings, batch = self.own, self.batch_size
         if isinstance(settings, AdaCliP):
@@ -296,7 +296,7 @@ def plan_run(
     _check.check_choice_argument("arithmetic", arithmetic, ARITHMETIC)
     expected, turns = check_batch_size("batch_size", batch_size), _check.positive("epochs", epochs)
     noise = None if noise_multiplier is None else _check.positive("noise_multiplier", noise_multiplier)
-    check_noise_against_budget(noise, target)
+    check_noise_against_gate_budget(noise, target)
     if arithmetic == "products" and len(max_norm) > 1:
         raise ValueError(f'max_norm must be one number for arithmetic="products", got {len(max_norm)}')
     settings = None if own is None else fill_settings_of_plan(own, expected, turns, max_norm)
@@ -308,17 +308,17 @@ def plan_run(
             raise ValueError(f"batch_size must be at most public_size, in (0, {known}], got {expected:g}")
         if isinstance(own, AdaCliP) and expected == known:
             raise ValueError(f"batch_size must be less than public_size for AdaCliP, in (0, {known}), got {expected:g}")
-        made = checked.plan_for_records(known, noise, target)
+        made = checked.make_torch_plan_for_records(known, noise, target)
         _warn_of_delta_of_plan(made)
         if released is None:
             pay(made.charged)
         return made
-    made = _plan_run_after_count(checked, records, source, noise, target, pay, released)
+    made = _make_torch_plan_after_count(checked, records, source, noise, target, pay, released)
     _warn_of_delta_of_plan(made)
     return made
 
 
-def _plan_run_after_count(
+def _make_torch_plan_after_count(
     checked: _CheckedSettings,
     records: int,
     source: RandomSource,
@@ -343,14 +343,14 @@ def _plan_run_after_count(
     if checked.own is None:
         count_steps_of_plan(MOST_RECORDS, checked.batch_size, checked.epochs)
     for tried in NUMBERS:
-        checked.plan_for_records(tried, noise, inner)
+        checked.make_torch_plan_for_records(tried, noise, inner)
     if released is None:
         pay(count + rest)
         query = Query((1,), 1.0, 1.0, 1.0, lambda source: np.array([records], np.int64))
         noisy = Gate(FixedPlan(count), source).release_gaussian(query, count.noise_multiplier).value[0]
         released = max(1, round(noisy))
     try:
-        made = checked.plan_for_records(released, noise, inner)
+        made = checked.make_torch_plan_for_records(released, noise, inner)
     except ValueError as error:
         raise ValueError(
             f"public_size must be given, a public number of records, or other settings: there is no plan for "

@@ -69,7 +69,7 @@ class RunCoins:
         raise TypeError("RunCoins cannot be copied or pickled: a copy would repeat its draws")
 
 
-def draw_random_order_of_checks(records: int, seed: int) -> list[int]:
+def draw_check_order_from_generator(records: int, seed: int) -> list[int]:
     """Returns the order in which a check reads records. The check finds out whether one record changes what later
     records give.
 

@@ -121,7 +121,7 @@ class Checkpoint:
             ):
                 raise self._make_checkpoint_refusal("run.json")
             return None
-        begun, state, _ = self._read_checkpoint_values("run.json", self._read_run)
+        begun, state, _ = self._read_checkpoint_values("run.json", self._read_saved_run)
         for name, value in about.items():
             if (type(begun[name]), begun[name]) != (type(value), value):
                 raise ValueError(
@@ -146,7 +146,7 @@ class Checkpoint:
                 self._put_checkpoint_values("turns.json", [])
             self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_charges_in_checkpoint(self, account: RunAccount, run: str) -> None:
+    def record_run_charges(self, account: RunAccount, run: str) -> None:
         """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_checkpoint_marks() == self._seen)
@@ -154,7 +154,7 @@ class Checkpoint:
         self._run, self._charges, self._turn = run, len(self._read_checkpoint_charges()), secrets.token_hex(8)
         if self._ledger is not None:
             self._put_checkpoint_values("turns.json", [*self._read_checkpoint_turns(), [self._charges, self._turn]])
-        account.keep, account.note = self.charge, self.record_shares_in_checkpoint
+        account.keep, account.note = self.charge, self.record_run_shares
 
     def charge(self, steps: int, mark: str = ".") -> None:
         """Writes ``steps`` marks to the disk, and then the new number of charges to the ledger.
@@ -183,7 +183,7 @@ class Checkpoint:
                 os.close(file)
             self._check_checkpoint_held()  # if the lock file is gone, another process may have read too few marks
 
-    def record_shares_in_checkpoint(self, shares: list[list[float]]) -> None:
+    def record_run_shares(self, shares: list[list[float]]) -> None:
         """Writes the share of norms and the noise multiplier of each epoch to the disk."""
         self._check_checkpoint_held()
         self._put_checkpoint_values("shares.json", shares)
@@ -207,7 +207,7 @@ class Checkpoint:
         if SAVED.encode() not in self._read_checkpoint_marks():
             self._write_checkpoint_marks(SAVED)
 
-    def read_tensors_of_saved_run(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+    def read_saved_tensors(self, run: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run saved last, or None if it saved none.
 
         The file must have the entries ``entries``, "run" and "steps", and no others.
@@ -217,7 +217,7 @@ class Checkpoint:
         try:
             with open_regular_file(self.folder / "tensors.pt", most) as file:
                 self._saved = compute_checkpoint_digest(file)
-                if self._saved not in self._read_checkpoint_values("run.json", self._read_run)[2]:
+                if self._saved not in self._read_checkpoint_values("run.json", self._read_saved_run)[2]:
                     raise ValueError("its SHA-256 is not the one in run.json")
                 file.seek(0)
                 found = torch.load(file, map_location="cpu", weights_only=True)
@@ -233,7 +233,7 @@ class Checkpoint:
 
     def _record_checkpoint_tensors(self, *digests: str | None) -> None:
         """Writes the digests that ``tensors.pt`` may have. Two are possible while a new file replaces the old one."""
-        about, state, _ = self._read_checkpoint_values("run.json", self._read_run)
+        about, state, _ = self._read_checkpoint_values("run.json", self._read_saved_run)
         known = [each for each in digests if each is not None]
         self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": known})
 
@@ -259,7 +259,7 @@ class Checkpoint:
         """Returns the marks of charged steps and charged sums of norms, without all other marks."""
         return self._read_checkpoint_marks().translate(None, f"{FAILED}{SAVED}".encode())
 
-    def _read_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
+    def _read_saved_run(self, plain: Any) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]:
         """Returns the settings that a run must share to continue the saved run, and the saved run's first state.
 
         The third value holds the digests that ``tensors.pt`` may have.

@@ -42,9 +42,9 @@ from ..model_checks.record_locality import (
     measure_record_locality,
 )
 from ..model_checks.self_test import (
-    check_against_autograd,
-    check_gradients_repeat,
     check_model_on_first_record,
+    check_self_test_gradients_repeat,
+    compare_with_autograd_in_self_test,
     find_autograd_gradient_for_self_test,
     take_single_records_for_self_test,
     warn_of_zero_self_test_gradient,
@@ -54,7 +54,7 @@ from ..plan.norm_share_account import NormShareAccount, release_norm_share
 from ..plan.plan import Plan
 from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
-    draw_random_order_of_checks,
+    draw_check_order_from_generator,
     find_device_of_model_generators,
     run_uncompiled,
     seed_loss_function,
@@ -128,7 +128,7 @@ class PrivateRun:
         self._busy, self._coins, self._owner = threading.Lock(), loader._coins, ProcessOwner()
         self._passes = count()
         self._identity, self._saved, self._finished = identity, saved, 0
-        size = sum(p.numel() for p in self._check_parameters_of_run().values())
+        size = sum(p.numel() for p in self._check_run_parameters().values())
         plan = self.plan
         self._moments = make_moments_of_centered_sums(plan, size) if isinstance(plan.settings, AdaCliP) else None
         candidates = loader.candidates if isinstance(loader, ImportanceLoader) else None
@@ -216,7 +216,7 @@ class PrivateRun:
         The statement has the hash of the current ``model.state_dict()`` and the name of the data set. The name is the
         one in the ledger, or without a ledger the type of ``dataset``.
         """
-        numbers = max(self._most_numbers, sum(p.numel() for p in self._check_parameters_of_run().values()))
+        numbers = max(self._most_numbers, sum(p.numel() for p in self._check_run_parameters().values()))
         subject = f"{type(self.model).__name__} trained by {TITLES[type(self.plan.settings)]} in PyTorch"
         return run_statement.make_run_statement(
             subject, self.plan, numbers, self._key.is_seeded, self._ledger, self._identity, self._world.size,
@@ -235,22 +235,22 @@ class PrivateRun:
         Raises ``BudgetExceeded`` if all planned steps were taken, and ``ValueError`` or ``TypeError`` if the model,
         the optimizer or the batch does not allow private training. Nothing is charged in these cases.
         """
-        model_checks.check_loss_fn(loss_fn)
+        model_checks.check_model_loss_fn(loss_fn)
         if torch.is_inference_mode_enabled():
             raise RuntimeError("a step must be taken outside of torch.inference_mode(), which computes no gradients")
         with self._exclude_other_steps_of_run(), torch.enable_grad():
-            with self._world.run_ranks_together("the start of a step", **self._list_step_facts_of_run(batch)):
+            with self._world.run_ranks_together("the start of a step", **self._list_step_facts(batch)):
                 self._account.check_planned_run_goes_on()
                 self._check_batch(batch)
-                parameters = self._check_parameters_of_run()
+                parameters = self._check_run_parameters()
                 model_checks.check_model_modules(self.model)
-                model_checks.check_settings_of_torch_optimizer(self.optimizer)
-                model_checks.check_parameters_finite(parameters.items())
+                model_checks.check_optimizer_of_torch_model(self.optimizer)
+                model_checks.check_model_parameters_finite(parameters.items())
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
             with self._account.end_planned_run_on_error():
                 released = self._look_and_release_in_run(loss_fn, parameters, batch)
-            self._set_gradients_of_run(parameters, released)
+            self._set_step_gradients(parameters, released)
             self.optimizer.step()
             self._finished += 1
 
@@ -282,7 +282,7 @@ class PrivateRun:
                 look()
         with self._world.run_ranks_together("the sums of a step"):
             self._account.spend()
-            sums = self._begin_sums_of_private_run(parameters)
+            sums = self._begin_step_sums(parameters)
             losses = self._losses
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 if losses is not None:
@@ -294,8 +294,8 @@ class PrivateRun:
                     if losses is not None:
                         losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
-            sums.candidates.renew_bounds_of_importance_batch(self._world)
-        released = self._release_sums_of_run(sums)
+            sums.candidates.renew_importance_bounds(self._world)
+        released = self._release_step_sums(sums)
         if losses is not None:
             losses.release_step_loss(
                 self.steps_, self._key.make_random_source_of_key(LOSS_STREAMS + self.steps_), self._world
@@ -330,13 +330,13 @@ class PrivateRun:
         charged and nothing is released. The result is as private as the records, so use made-up records of the same
         form.
         """
-        model_checks.check_loss_fn(loss_fn)
+        model_checks.check_model_loss_fn(loss_fn)
         n = min(_check.check_count_argument("records", records, least=2), len(self.loader.dataset))
         tried = _check.check_count_argument("tried", tried, most=max(n - 1, 1))
         if n < 2:
             raise ValueError(f"dataset must have at least 2 records for an audit, got {n}")
         with self._exclude_other_steps_of_run(), torch.enable_grad():
-            parameters = self._check_parameters_of_run()
+            parameters = self._check_run_parameters()
             untouched = copy_model_if_possible(self.model)
 
             def take_copied(outputs: bool) -> Take:
@@ -363,13 +363,13 @@ class PrivateRun:
         if not self.has_checkpoint:
             raise RuntimeError("make_private must be given a checkpoint, a folder, where a run saves itself")
         self._check_owner_of_private_run()
-        tensors = self._collect_tensors_of_run()
+        tensors = self._collect_run_tensors()
         with self._world.run_ranks_together("saving"):
-            self._saved.save_tensors_of_saved_run(self.steps_, tensors, self._tensor_file_limit)
+            self._saved.save_run_tensors(self.steps_, tensors, self._tensor_file_limit)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of the account, to be saved together with the states of the model and the optimizer."""
-        state = run_state.make_run_state(self._identity, self._account, self._check_parameters_of_run())
+        state = run_state.make_run_state(self._identity, self._account, self._check_run_parameters())
         return {**state, **self._export_learned_of_run()}
 
     def load_state_dict(self, state: Any, *, after_failure: bool = False) -> None:
@@ -387,7 +387,7 @@ class PrivateRun:
             part.check_state_of_sums(state.get(name))
         of_account = {name: value for name, value in state.items() if name not in self._learned}
         self._identity = run_state.restore_run_state(
-            of_account, self._identity, self._account, self._check_parameters_of_run(), after_failure=after_failure
+            of_account, self._identity, self._account, self._check_run_parameters(), after_failure=after_failure
         )
         if self.steps_ > before:
             self._import_learned_of_run(state)
@@ -397,7 +397,7 @@ class PrivateRun:
         """Whether ``make_private`` got a checkpoint, in which ``save`` puts the model and the optimizer."""
         return self._saved.exists
 
-    def _collect_tensors_of_run(self) -> dict[str, Any]:
+    def _collect_run_tensors(self) -> dict[str, Any]:
         """Returns the state of the run without its account. All of this state was computed from releases."""
         return {
             "model": self.model.state_dict(),
@@ -412,14 +412,14 @@ class PrivateRun:
         for name, part in self._learned.items():
             part.import_state_of_sums(found.get(name))
 
-    def _restore_saved_tensors_of_run(self) -> None:
+    def _restore_run_tensors(self) -> None:
         """Restores the tensors that the checkpoint saved last."""
-        found = self._read_saved_tensors_of_run()
+        found = self._read_run_tensors()
         if found is not None:
-            self._load_tensors_of_run(found)
+            self._load_run_tensors(found)
 
-    def _read_saved_tensors_of_run(self) -> dict[str, Any] | None:
-        return self._saved.read_tensors_of_saved_run(
+    def _read_run_tensors(self) -> dict[str, Any] | None:
+        return self._saved.read_saved_tensors(
             self._identity, ("model", "optimizer", *self._learned), self._tensor_file_limit
         )
 
@@ -434,8 +434,8 @@ class PrivateRun:
         model = sum(int(each.numel() * each.element_size()) for each in tensors)
         return 64 * model + 64 * self.plan.steps + 2**26
 
-    def _load_tensors_of_run(self, found: dict[str, Any]) -> None:
-        """Restores the tensors of ``_collect_tensors_of_run``. Raises ValueError for those of another model or "
+    def _load_run_tensors(self, found: dict[str, Any]) -> None:
+        """Restores the tensors of ``_collect_run_tensors``. Raises ValueError for those of another model or "
         "optimizer."""
         try:
             self._import_learned_of_run(found)
@@ -444,7 +444,7 @@ class PrivateRun:
         except Exception as error:  # other values may cause any error in PyTorch
             raise ValueError(f"checkpoint must be of this model and optimizer: {str(error)[:2000]}") from None
 
-    def _check_parameters_of_run(self) -> dict[str, Any]:
+    def _check_run_parameters(self) -> dict[str, Any]:
         """Returns the trained parameters.
 
         Raises ValueError if the parameters cannot be trained privately. If each parameter has its own norm bound or
@@ -503,15 +503,15 @@ class PrivateRun:
     ) -> Any:
         """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
         with self._world.run_ranks_together("the norms of all records"):
-            sums = self._begin_sums_of_private_run(parameters)
+            sums = self._begin_step_sums(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
                     sums.candidates.note_norms_of_importance_batch(
-                        sums.find_norms_for_importance_sums(self.model, loss, part, records, places)
+                        sums.find_importance_norms(self.model, loss, part, records, places)
                     )
-        return sums.candidates.renew_bounds_of_importance_batch(self._world)
+        return sums.candidates.renew_importance_bounds(self._world)
 
     def _test_first_record_in_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
@@ -541,13 +541,13 @@ class PrivateRun:
     ) -> None:
         """Raises an error if a gradient depends on earlier records or, with ``new``, if a gradient is wrong."""
         singles = take_single_records_for_self_test(part, records)
-        order = draw_random_order_of_checks(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
+        order = draw_check_order_from_generator(len(singles), self._coins.make_common_seed(LOOK_READS - self.steps_))
         find = partial(self._find_gradient_in_private_run, loss_fn, sums)
-        found = check_gradients_repeat(find, singles, order)
+        found = check_self_test_gradients_repeat(find, singles, order)
         if new:
             if not sums.is_one_by_one:  # otherwise autograd itself computed the gradients
                 plain = partial(self._find_plain_gradient_in_run, loss_fn, sums)
-                check_against_autograd(find, plain, self.model, singles, found, self.plan.arithmetic)
+                compare_with_autograd_in_self_test(find, plain, self.model, singles, found, self.plan.arithmetic)
             warn_of_zero_self_test_gradient(found)
 
     def _find_gradient_in_private_run(self, loss_fn: LossFunction, sums: GradientSums, one: Any) -> list[Any]:
@@ -582,7 +582,7 @@ class PrivateRun:
 
         return take_parts_for_run_audit
 
-    def _begin_sums_of_private_run(self, parameters: dict[str, Any]) -> GradientSums:
+    def _begin_step_sums(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns sums that are set to zero: the tested sums, or new sums if there was no record to test."""
         known = self._sums
         sums = (
@@ -594,10 +594,10 @@ class PrivateRun:
         sums.clear_gradient_sums()
         return sums
 
-    def _release_sums_of_run(self, sums: GradientSums) -> Iterable[Any]:
-        return sums.release_mean_gradient(self._make_noise_source_of_run())
+    def _release_step_sums(self, sums: GradientSums) -> Iterable[Any]:
+        return sums.release_mean_gradient(self._make_step_noise_source())
 
-    def _make_noise_source_of_run(self) -> RandomSource:
+    def _make_step_noise_source(self) -> RandomSource:
         """Returns the source of the noise for the step charged last.
 
         Each step has its own stream. If the number of records was released, the noise on this number took the first
@@ -605,7 +605,7 @@ class PrivateRun:
         """
         return self._key.make_random_source_of_key(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
-    def _list_step_facts_of_run(self, batch: Any) -> dict[str, Fact]:
+    def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
         """Returns the facts on which the processes of a run must agree before a step."""
         return {
             "run": lambda: self._identity,
@@ -614,11 +614,11 @@ class PrivateRun:
             "number_of_steps_that_ended": lambda: self._finished,
             "batch": lambda: batch._digest_rows,
             "parameters_that_are_trained": lambda: [
-                (name, p.shape) for name, p in self._check_parameters_of_run().items()
+                (name, p.shape) for name, p in self._check_run_parameters().items()
             ],
         }
 
-    def _set_gradients_of_run(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+    def _set_step_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
         """Gives the optimizer the released gradients alone. Gradients that other code left in parameters have no noise,
         and are removed."""
         for group in self.optimizer.param_groups:

@@ -54,24 +54,26 @@ class SavedRun:
                 )
         if self.exists:
             begun = run_state.make_run_state(name, account, parameters)
-            self._world.run_on_first_rank("the checkpoint", lambda: self._record_run(account, name, begun))
+            self._world.run_on_first_rank(
+                "the checkpoint", lambda: self._record_run_in_checkpoint(account, name, begun)
+            )
         return name
 
-    def _record_run(self, account: RunAccount, name: str, begun: dict[str, Any]) -> None:
+    def _record_run_in_checkpoint(self, account: RunAccount, name: str, begun: dict[str, Any]) -> None:
         assert self._files is not None
         if self._state is None:
             self._files.begin_run(begun, self._about)
-        self._files.record_charges_in_checkpoint(account, name)
+        self._files.record_run_charges(account, name)
 
-    def read_tensors_of_saved_run(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
+    def read_saved_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run of this name saved last, or None if it saved nothing.
 
         Only the first process reads the tensors, and the other processes get None. The file must have these ``entries``
         and at most ``most`` bytes.
         """
-        return None if self._files is None else self._files.read_tensors_of_saved_run(name, entries, most)
+        return None if self._files is None else self._files.read_saved_tensors(name, entries, most)
 
-    def save_tensors_of_saved_run(self, steps: int, tensors: dict[str, Any], most: int) -> None:
+    def save_run_tensors(self, steps: int, tensors: dict[str, Any], most: int) -> None:
         """Saves the run's tensors after ``steps`` steps, on the first process, in a file of at most ``most`` bytes."""
         if self._files is not None:
             self._files.save(steps, tensors, most)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...._core import work_charge
 from ...numerics.outward import INF, LARGEST, LIBM, ULP, Number, Range, as_range, exp, expm1, log, widen_down, widen_up
-from .privacy_curve import PrivacyCurve, mirror_delta
+from .privacy_curve import PrivacyCurve, mirror_privacy_curve
 from .single_mechanisms import BracketedCurve
 
 MOST_TERMS = 10**7
@@ -70,7 +70,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         terms are the probability times exp(epsilon - loss).
         """
         if epsilon < 0:  # the pair is symmetric
-            return mirror_delta(epsilon, self.evaluate_closed_form_delta(-epsilon))
+            return mirror_privacy_curve(epsilon, self.evaluate_closed_form_delta(-epsilon))
         end = Fraction(self.e) * self.k
         if epsilon >= end:
             return Range(0.0)

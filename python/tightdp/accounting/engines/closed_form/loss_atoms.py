@@ -153,11 +153,11 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
             case m.DiscreteGaussian(sigma, sensitivity):
                 return _build_atoms_of_discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRangeMember():
-                found = _build_atoms_from_ranges(mechanism.list_atoms_of_pair())
+                found = _build_loss_atoms_from_ranges(mechanism.list_atoms_of_pair())
                 return found.reverse_pair() if direction == "add" else found
             case ReplacedClass():
                 of_class = bracket_replaced_losses(mechanism)[high]
-                return _build_atoms_from_ranges(of_class.list_atoms_of_pair(), of_class.infinity)
+                return _build_loss_atoms_from_ranges(of_class.list_atoms_of_pair(), of_class.infinity)
             case PrivacyLoss():
                 found = _build_atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
                 return found.reverse_pair() if direction == "add" and not mechanism.mirrored else found
@@ -219,7 +219,7 @@ def _build_atoms_of_discrete_gaussian(sigma: Decimal, s: int) -> AtomDistributio
     return AtomDistribution(found, Range(0.0, LOST), Range(0.0, LOST))
 
 
-def _build_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> AtomDistribution:
+def _build_loss_atoms_from_ranges(given: list[tuple[Range, Range]], infinity: Number = 0.0) -> AtomDistribution:
     """Returns an atom for each pair of a range of losses and a range of logarithms of masses.
 
     The atom has the middles of both ranges. Its errors are bounds of the radii of the ranges.

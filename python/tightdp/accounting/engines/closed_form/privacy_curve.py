@@ -69,7 +69,7 @@ class PrivacyCurve(ABC):
         return 0.0, 1.0
 
 
-def mirror_delta(epsilon: float, back: Number) -> Range:
+def mirror_privacy_curve(epsilon: float, back: Number) -> Range:
     """Returns delta(epsilon) = 1 - e^eps + e^eps ``back``. Here ``back`` is the delta of the reversed pair at -epsilon.
 
     At epsilon < 0 both terms are positive.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
 from ...pairs.replacement import log_ratio_of_sampled_pair
 from .gaussian import GaussianCurve
-from .privacy_curve import PrivacyCurve, mirror_delta
+from .privacy_curve import PrivacyCurve, mirror_privacy_curve
 
 
 class PureCurve(PrivacyCurve):
@@ -87,7 +87,7 @@ class ReplacedGaussianCurve(PrivacyCurve):
 
     def evaluate_closed_form_delta(self, epsilon: float) -> Range:
         if epsilon < 0:  # the pair is symmetric
-            return mirror_delta(epsilon, self.evaluate_closed_form_delta(-epsilon))
+            return mirror_privacy_curve(epsilon, self.evaluate_closed_form_delta(-epsilon))
         at = 0.5 * Range(epsilon) + self._compute_shift_of_closed_form(epsilon)
         back = exp(epsilon - at - self.half)
         return self.q * (self.gaussian.delta(at - self.half) + back * self.gaussian.delta(at + self.half))

@@ -27,7 +27,7 @@ from ...._core import (
 )
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced
-from ..closed_form.privacy_curve import mirror_delta
+from ..closed_form.privacy_curve import mirror_privacy_curve
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, build_bound_with_one_term
 from ..grid.loss_distributions import grid_loss_distribution
 from .kernels import Array, Side, bound_fixed_size_masses_below, list_fixed_size_epsilons
@@ -94,7 +94,7 @@ class FixedSize:
         found = _ask_fixed_size_curve(parts, _choose_fixed_size_level(rough))
         low, high = (0.0, 1.0) if found is None else _evaluate_fixed_size_curve(found, abs(epsilon))
         if epsilon < 0:  # the pair is symmetric
-            there = mirror_delta(epsilon, Range(low, high))
+            there = mirror_privacy_curve(epsilon, Range(low, high))
             low, high = max(there.lo, 0.0), min(there.hi, 1.0)
         return build_bound_with_one_term(low, high, self.name, "adversary")
 

@@ -26,7 +26,7 @@ from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqr
 from ...numerics.root import find_monotone_boundary
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
-from ..closed_form.privacy_curve import mirror_delta
+from ..closed_form.privacy_curve import mirror_privacy_curve
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
@@ -129,7 +129,7 @@ def _bound_participations_from_mean(count: int, q: float) -> float:
 
 
 Curve = Callable[[float], float]
-"""A bound of delta at epsilons >= 0. At negative epsilons, ``mirror_delta`` uses the curve of the
+"""A bound of delta at epsilons >= 0. At negative epsilons, ``mirror_privacy_curve`` uses the curve of the
 reversed pair."""
 
 
@@ -308,7 +308,7 @@ def bound_replaced_participations_above(k: Participations, remove: Curve, add: C
 
     def bound_delta_of_replaced_participations(epsilon: float) -> float:
         at = widen_down(epsilon + never)
-        return remove(at) if at >= 0 else mirror_delta(at, add(-at)).hi
+        return remove(at) if at >= 0 else mirror_privacy_curve(at, add(-at)).hi
 
     return bound_delta_of_replaced_participations
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from .... import mechanisms as m
 from ...numerics.outward import Range
 from ...pairs.replacement import Replaced, ReplacedGaussian
-from ..closed_form.privacy_curve import mirror_delta
+from ..closed_form.privacy_curve import mirror_privacy_curve
 from ..engine_interface import DEFAULT, REVERSED, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import curves as participations
 from .curves import Curve, list_likely_participations, take_largest_participations, take_median_participations
@@ -72,8 +72,8 @@ class ByParticipations:
         assert found is not None, "refused parts were asked"
         lower, upper = min(found.below(abs(epsilon)), 1.0), found.above(abs(epsilon))
         if back:
-            lower = min(mirror_delta(epsilon, lower).lo, 1.0)
-            upper = mirror_delta(epsilon, upper).hi
+            lower = min(mirror_privacy_curve(epsilon, lower).lo, 1.0)
+            upper = mirror_privacy_curve(epsilon, upper).hi
         return build_bound_with_one_term(lower, upper, self.name, "participations")
 
 

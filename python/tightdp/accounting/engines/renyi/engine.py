@@ -32,7 +32,7 @@ class Renyi:
 
     def explain_refusal(self, parts: Parts, direction: Direction) -> str | None:
         for mechanism, _ in parts:
-            if not _has_known_moments(remove_failure_from_moment(mechanism)[0]):
+            if not _has_known_renyi_moments(remove_failure_from_moment(mechanism)[0]):
                 return f"no bound of the Renyi divergence of {mechanism!r} is known here"
         return None
 
@@ -78,14 +78,14 @@ class Renyi:
 ENGINE = Renyi()
 
 
-def _has_known_moments(mechanism: m.Mechanism) -> bool:
+def _has_known_renyi_moments(mechanism: m.Mechanism) -> bool:
     """Tells whether a finite bound of a moment is known.
 
     A ``RepeatAndSelect`` has such a bound if all parts of the repeated run have one. The amount that selecting adds to
     the moment is then finite, and is not computed here.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        return all(_has_known_moments(one) for one, _ in mechanism.parts)
+        return all(_has_known_renyi_moments(one) for one, _ in mechanism.parts)
     return bound_renyi_moment(mechanism, _LOW_ORDER) < INF
 
 
@@ -114,7 +114,7 @@ def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) 
     start = conversion.minimize_over_renyi_orders(
         lambda c: value(c, (Range(sum_renyi_moments(pilot, c)) * len(parts) / len(pilot)).hi)
     )[1]
-    units = sum(_UNITS if _is_moment_quick(one) else _UNITS_SAMPLED for one, _ in parts)
+    units = sum(_UNITS if _is_renyi_moment_quick(one) else _UNITS_SAMPLED for one, _ in parts)
     asked = 0
 
     def bound_at_renyi_order(c: float) -> float:
@@ -127,7 +127,7 @@ def _minimize_renyi_bound(parts: Parts, value: Callable[[float, float], float]) 
     return conversion.minimize_near_renyi_order(bound_at_renyi_order, start)
 
 
-def _is_moment_quick(mechanism: m.Mechanism) -> bool:
+def _is_renyi_moment_quick(mechanism: m.Mechanism) -> bool:
     """Tells whether one moment of the mechanism takes about a tenth of a millisecond."""
     match mechanism:
         case m.PoissonSampled(inner):

@@ -86,7 +86,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:
             return max(_bound_moment_of_complete_pair(mechanism.dominating, power) for power in (c, -c - 1))
         case SelectionOrGroup():
-            return selection_and_group_moments.bound_moment_of_derived(mechanism, c, bound_renyi_moment)
+            return selection_and_group_moments.bound_selection_or_group_moment(mechanism, c, bound_renyi_moment)
         case m.RandomAllocation(inner, _, selected):  # by joint convexity: a mixture of products of ``selected`` steps
             return (selected * Range(bound_renyi_moment(inner, c))).hi
     return INF

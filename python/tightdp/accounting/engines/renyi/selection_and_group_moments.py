@@ -14,8 +14,8 @@ from ....mechanisms import Group, RepeatAndSelect
 from ....mechanisms.selections_and_groups import SelectionOrGroup, scale_mechanism_to_group
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.group_mixtures import build_group_mixture
-from ...pairs.repetitions import build_selection_repetitions
 from ...pairs.replacement import Replaced, ReplacedClass, bracket_replaced_losses
+from ...pairs.selection_repetitions import build_selection_repetitions
 from . import conversion
 
 Moment = Callable[[m.Mechanism, float], float]
@@ -24,7 +24,7 @@ _RATIO = 1.25
 """If the number of repetitions is Poisson, delta of a run is bounded at an epsilon that is a power of this number."""
 
 
-def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -> float:
+def bound_selection_or_group_moment(mechanism: SelectionOrGroup, c: float, of: Moment) -> float:
     """Returns an upper bound of K(c) of a repeated run or a group. ``of`` bounds the moments of its parts."""
     if isinstance(mechanism, Group):
         return _sum_run_moments(
@@ -38,7 +38,7 @@ def bound_moment_of_derived(mechanism: SelectionOrGroup, c: float, of: Moment) -
         return INF
     runs = build_selection_repetitions(mechanism)
     if not runs.poisson:
-        return (log(runs.mean) + Range(c) * _compute_run_gain_by_moments(mechanism, of) + once).hi
+        return (log(runs.mean) + Range(c) * _bound_selection_gain_by_moments(mechanism, of) + once).hi
     # E_P[e^{cY}] is at most e^-mean, for the event of no run, plus a bound for the event of at least one run.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
     lead = Range(c) * runs.mean * _bound_run_delta_by_moments(mechanism, _RATIO**at, of) + once
@@ -66,8 +66,9 @@ def _bound_run_delta_by_moments(mechanism: RepeatAndSelect, epsilon: float, of: 
 
 
 @lru_cache(maxsize=256)
-def _compute_run_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
-    """Returns an upper bound of the gain of selecting (``pairs/repetitions.py``), from the moments of one run."""
+def _bound_selection_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
+    """Returns an upper bound of the gain of selecting (``pairs/selection_repetitions.py``), from the moments of one
+    run."""
     return build_selection_repetitions(mechanism).bound_selection_gain(
         lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of)
     )

@@ -87,7 +87,7 @@ def _find_best_zcdp_member(
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:
         r = np.exp(np.clip(log_r + spread * np.linspace(-1, 1, _SHARES), -690.0, -1e-9))
-        log_s = np.log(r) - _largest_loss_of_zcdp(r, rho, xi)
+        log_s = np.log(r) - _find_zcdp_member_ratios(r, rho, xi)
         found = gain(r, log_s)
         at = int(np.argmax(found))
         if found[at] > best[2]:
@@ -96,7 +96,7 @@ def _find_best_zcdp_member(
     return best[:2]
 
 
-def _largest_loss_of_zcdp(r: _Array, rho: float, xi: float) -> _Array:
+def _find_zcdp_member_ratios(r: _Array, rho: float, xi: float) -> _Array:
     """Returns, for each r, the largest ln(r/s) that was tried and for which (Ber(r), Ber(s)) is proved to be a
     member."""
     # D_a >= ln(r/s) + ln(r)/(a - 1). So ln(r/s) <= xi + a rho - ln(r)/(a - 1) for a member and every a > 1. This bound

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ....mechanisms import RepeatAndSelect
 from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.shared_work import try_to_spend_work
-from ...pairs.repetitions import build_selection_repetitions
+from ...pairs.selection_repetitions import build_selection_repetitions
 from . import selections
 from .group_chains import MARGIN, ChainOfLines, DerivedLimits, build_group_chain, find_crossing_of_group_chains
 from .inner_run import KnownRun
@@ -31,7 +31,7 @@ _MOST = 1000
 """Largest number of chains, which limits the number of corners of the curve."""
 
 
-def list_points_of_derived_curve(
+def list_selection_or_group_points(
     mechanism: SelectionOrGroup, links: Sequence[KnownRun], known: DerivedLimits
 ) -> list[tuple[float, float]]:
     """Returns points (e^epsilon, upper bound of delta) of the curve of ``mechanism``.

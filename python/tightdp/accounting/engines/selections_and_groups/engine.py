@@ -15,7 +15,7 @@ from .inner_run import KnownRun
 _NAME = "derived"
 
 
-def bound_derived_delta(
+def bound_selection_or_group_delta(
     mechanism: SelectionOrGroup, links: Sequence[KnownRun], epsilon: float, known: DerivedLimits, above: bool = False
 ) -> Bound:
     """Returns bounds on delta(epsilon) at any finite epsilon. With ``above``, only the upper bound is used.
@@ -32,7 +32,7 @@ def bound_derived_delta(
     return Bound(lower, min(max(upper, lower), 1.0), _NAME)
 
 
-def bound_derived_epsilon(
+def bound_selection_or_group_epsilon(
     mechanism: SelectionOrGroup, links: Sequence[KnownRun], delta: float, known: DerivedLimits
 ) -> Bound:
     """Returns bounds on inf{eps >= 0 : delta(eps) <= delta} for delta in (0, 1)."""

@@ -16,8 +16,8 @@ from functools import cache
 
 from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, exp, expm1
-from ...pairs.repetitions import Repetitions, build_selection_repetitions
-from ..closed_form.privacy_curve import mirror_delta
+from ...pairs.selection_repetitions import Repetitions, build_selection_repetitions
+from ..closed_form.privacy_curve import mirror_privacy_curve
 from ..engine_interface import Bound
 from . import group_chains
 from .inner_run import KnownRun
@@ -62,7 +62,7 @@ def bound_delta_of_selection(
     forward = run if epsilon >= 0 else _reverse_run_of_selection(run)
     lower = _bound_selection_from_below(runs, forward, _compute_gain_of_selection(runs, forward), abs(epsilon))
     if epsilon < 0:
-        lower = mirror_delta(epsilon, lower).lo
+        lower = mirror_privacy_curve(epsilon, lower).lo
     if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
         upper = min(upper, group_chains.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
     return lower, upper
@@ -153,7 +153,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
                 0.0, min(_bound_selection_by_gain(runs, *prepare_selection_forward(), epsilon), 1.0), "derived"
             )
         there = _bound_selection_by_gain(runs, *prepare_selection_backward(), -epsilon)
-        return Bound(0.0, min(mirror_delta(epsilon, there).hi, 1.0), "derived")
+        return Bound(0.0, min(mirror_privacy_curve(epsilon, there).hi, 1.0), "derived")
 
     return bound_selection_from_above
 

@@ -18,7 +18,7 @@ struct TablePiece {
     Entry entries[kMost];
 };
 template <class Entry>
-__global__ void table_kernel(TablePiece<Entry> piece, int count, Entry* table) {
+__global__ void device_table_kernel(TablePiece<Entry> piece, int count, Entry* table) {
     if (static_cast<int>(threadIdx.x) < count) table[threadIdx.x] = piece.entries[threadIdx.x];
 }
 
@@ -32,11 +32,12 @@ class DeviceTable {
             Piece piece;
             const std::size_t count = std::min<std::size_t>(table.size() - i, Piece::kMost);
             std::copy_n(table.begin() + static_cast<std::ptrdiff_t>(i), count, piece.entries);
-            table_kernel<<<1, Piece::kMost, 0, stream>>>(piece, static_cast<int>(count), device_entries() + i);
+            device_table_kernel<<<1, Piece::kMost, 0, stream>>>(piece, static_cast<int>(count),
+                                                                device_table_entries() + i);
         }
         check_cuda(cudaGetLastError(), "the table of arrays");
     }
-    Entry* device_entries() const noexcept { return memory_.as<Entry>(); }
+    Entry* device_table_entries() const noexcept { return memory_.as<Entry>(); }
 
   private:
     Scratch memory_;

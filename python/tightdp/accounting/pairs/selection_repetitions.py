@@ -107,7 +107,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
         return log(mean)
     target = math.log(mean)
     low, high = 0.0, 1.0
-    while _log_mean_of_selection_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
+    while _log_mean_number_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
     inside = (low, high)  # both searches start from this interval
     for aim in (0, 1):  # first the largest l with a mean surely below ``mean``, then the least surely above
@@ -116,7 +116,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
             middle = 0.5 * (least + most)
             if not least < middle < most:
                 break
-            found = _log_mean_of_selection_repetitions(eta, middle)
+            found = _log_mean_number_of_repetitions(eta, middle)
             below = found.hi < target - _MARGIN if aim == 0 else found.lo < target + _MARGIN
             least, most = (middle, most) if below else (least, middle)
         if aim == 0:
@@ -126,7 +126,7 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     return Range(low, widen_up(high))
 
 
-def _log_mean_of_selection_repetitions(eta: float, l: float) -> Range:
+def _log_mean_number_of_repetitions(eta: float, l: float) -> Range:
     """Returns the logarithm of the mean number of repetitions, where ``l`` is log(1/gamma)."""
     grown = Range(l) + log(-expm1(-Range(l)))  # log(e^l - 1)
     if eta == 0:

@@ -4,9 +4,9 @@
 //
 // A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i and a spacing h. v lies in
 // one of the cells between these points (RatioSum in ratio_mean.hpp). The P-mass and the Q-mass of a set of outputs are
-// its masses under P and under Q. To "spread" a value means to move its mass to a smaller and to a larger value, so that
-// the total mass and the mean stay the same. Values are spread in the upper distribution. In the lower distribution
-// they are merged or dropped.
+// its masses under P and under Q. To "spread" a value means to move its mass to a smaller and to a larger value, so
+// that the total mass and the mean stay the same. Values are spread in the upper distribution. In the lower
+// distribution they are merged or dropped.
 #include "ratio_mean.hpp"
 
 #include <algorithm>

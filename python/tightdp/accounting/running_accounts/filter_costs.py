@@ -178,7 +178,7 @@ def _bound_filter_cost_of_pure_dp(e: Range) -> float:
     return (e * e / 2).hi
 
 
-def resolve_filter_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
+def resolve_running_charge(mechanism: m.Mechanism, neighbors: Neighbors) -> m.Mechanism:
     """Returns the mechanism whose cost is charged under ``neighbors``.
 
     Raises ValueError if no dominating pair of the mechanism is proved under ``neighbors``.

@@ -27,21 +27,21 @@ class SharedRun(PrivateRun):
         super().__init__(*parts, world=world, **options)
         self._ranks = world
 
-    def _restore_saved_tensors_of_run(self) -> None:
+    def _restore_run_tensors(self) -> None:
         """Gives all ranks the model of the first rank, and the tensors that the first rank's checkpoint saved."""
         with self._world.run_ranks_together("the checkpoint"):
-            super()._restore_saved_tensors_of_run()
+            super()._restore_run_tensors()
         self._ranks.copy_from_first_rank([*self.model.parameters(), *self.model.buffers()])
         if self.has_checkpoint:
             file = BytesIO()
             if self._ranks.is_first:
-                torch.save({**self._collect_tensors_of_run(), "model": None}, file)
+                torch.save({**self._collect_run_tensors(), "model": None}, file)
             data = self._ranks.broadcast_bytes(file.getvalue())
             if not self._ranks.is_first:
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
-                self._load_tensors_of_run({**found, "model": self.model.state_dict()})
+                self._load_run_tensors({**found, "model": self.model.state_dict()})
 
-    def _release_sums_of_run(self, sums: GradientSums) -> Iterable[Any]:
+    def _release_step_sums(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
         All noise is from the stream of the step. Each rank adds the noise to its share of the elements, and then the
@@ -49,7 +49,7 @@ class SharedRun(PrivateRun):
         """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
-        stream = self._make_noise_source_of_run().stream()
+        stream = self._make_step_noise_source().stream()
         deviation = clipping.convert_deviation_to_grid(self.plan.grid_step, self._account.current_plan.noise_deviation)
         add_rank_noise_to_gradient_sums(stream, deviation, flat, start, end)
         self._ranks.add_over_ranks(flat)

@@ -66,7 +66,7 @@ class Blocks {
 
     // Fills `pieces` with pointers p into the table, and returns the number of pointers. The sum of p[i] over all
     // pointers is the sum of the entries i + at, ..., i + at + length - 1 of the padded array.
-    int list_window_blocks(Index at, Index length, const double** pieces) const {
+    int list_ratio_window_blocks(Index at, Index length, const double** pieces) const {
         int count = 0;
         for (int b = static_cast<int>(table_.size()) - 1; b >= 0; --b)
             for (; length >> b; length -= Index{1} << b, at += Index{1} << b) pieces[count++] = table_[b].data() + at;
@@ -136,8 +136,8 @@ void add_ratio_pairs(const RatioSum& big, const RatioSum& small, double h, Index
                 if (lo > hi) continue;
                 any = true;
                 const Index at = lo - run.to - small.first + longest, length = run.to - run.from + 1;
-                const int pieces = mass_blocks.list_window_blocks(at, length, pw);
-                moment_blocks.list_window_blocks(at, length, pm);
+                const int pieces = mass_blocks.list_ratio_window_blocks(at, length, pw);
+                moment_blocks.list_ratio_window_blocks(at, length, pm);
                 const Index x = lo - big.first, y = lo + run.o - start;
                 TIGHTDP_SELECT_SIMD(allocation_window)(pw, pm, pieces, q.data() + x, p.data() + x, v.data() + x,
                                                        std::exp(run.o * h), static_cast<std::size_t>(hi - lo + 1),

@@ -1,4 +1,4 @@
-// The distributions of prv/law.hpp. Statements and proofs are in docs/theory/prv.md, sections 2 and 4.
+// The distributions of prv/single_losses.hpp. Statements and proofs are in docs/theory/prv.md, sections 2 and 4.
 #include <algorithm>
 #include <numbers>
 #include <vector>
@@ -34,17 +34,17 @@ double prv_tail_error(double z) {
 
 // --- Supports
 
-Support support_of(const GaussianLaw& law, double tail) {
+Support prv_support_of(const GaussianLaw& law, double tail) {
     const double z = prv_tail_deviations(0.5 * tail), middle = 0.5 * law.mu * law.mu;
     const double low = middle - law.mu * z, high = middle + law.mu * z;
     return {low, high, tail, tail * (std::max(-low, high) + law.mu)};
 }
 
-Support support_of(const LaplaceLaw& law, double) {
+Support prv_support_of(const LaplaceLaw& law, double) {
     return {-law.mu, law.mu, 0, 0};
 }
 
-Support support_of(const PureLaw& law, double) {
+Support prv_support_of(const PureLaw& law, double) {
     return {-law.eps, law.eps, 0, 0};
 }
 
@@ -52,7 +52,7 @@ double prv_sampled_loss(const SampledLaw& law, double z) {  // z = x/sigma
     return sampled_loss(z / law.sigma - 0.5 / (law.sigma * law.sigma), law.q);
 }
 
-Support support_of(const SampledLaw& law, double tail) {
+Support prv_support_of(const SampledLaw& law, double tail) {
     const double half = 0.5 * tail, shift = 1 / law.sigma, far = prv_tail_deviations(half);
     double right = far;  // right end of the range of x (SampledLaw), in units of sigma
     if (!law.add) {
@@ -77,23 +77,23 @@ Support support_of(const SampledLaw& law, double tail) {
 
 // --- Means
 
-Mean mean_of(const GaussianLaw& law) {
+Mean prv_mean_of(const GaussianLaw& law) {
     const double m = 0.5 * law.mu * law.mu;
     return {m, m * (2 * law.spread + 4 * u)};
 }
 
-Mean mean_of(const LaplaceLaw& law) {
+Mean prv_mean_of(const LaplaceLaw& law) {
     const double m = law.mu + std::expm1(-law.mu);
     return {m, 8 * u * law.mu};
 }
 
-Mean mean_of(const PureLaw& law) {
+Mean prv_mean_of(const PureLaw& law) {
     const double m = law.eps * std::tanh(0.5 * law.eps);
     return {m, 16 * u * m};
 }
 
 // Computes the mean by the trapezoid rule over z = x/sigma (prv.md, Lemma 3).
-Mean mean_of(const SampledLaw& law) {
+Mean prv_mean_of(const SampledLaw& law) {
     using std::numbers::pi;
     const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * pi + 0.5 * shift * shift + shift;
     constexpr double reach = 11;  // the normal density is 2e-27 there
@@ -119,7 +119,8 @@ Mean mean_of(const SampledLaw& law) {
 // --- Cells
 
 // Computes the probabilities of cells from the values at edges (edges.simd.hpp).
-void subtract_edges(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count, double* out) {
+void subtract_prv_edges(std::vector<double>& edges, EdgesLeft left, double w0, double w1, std::int64_t count,
+                        double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = edges[i + 1] - edges[i];
     // The last edge before the centre of a component has the left tail as its value, and the next edge has minus the
     // right tail. So the difference of these two values lacks the component's weight.
@@ -128,44 +129,44 @@ void subtract_edges(std::vector<double>& edges, EdgesLeft left, double w0, doubl
     for (std::int64_t i = 0; i < count; ++i) out[i] = std::max(out[i], 0.0);
 }
 
-void cells_of(const GaussianLaw& law, double h, long long first, std::int64_t count, double* out) {
+void prv_cells_of(const GaussianLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double start = static_cast<double>(first) - 0.5;
     const EdgesLeft left = TIGHTDP_SELECT_SIMD(prv_edges_gaussian)(law.mu, h, start, count + 1, edges.data());
-    subtract_edges(edges, left, 1, 0, count, out);
+    subtract_prv_edges(edges, left, 1, 0, count, out);
 }
 
-void cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
+void prv_cells_of(const SampledLaw& law, double h, long long first, std::int64_t count, double* out) {
     std::vector<double> edges(static_cast<std::size_t>(count + 9));  // count + 1, rounded up to a multiple of 8
     const double w0 = law.add ? 1 : 1 - law.q, w1 = law.add ? 0 : law.q;
     // The loss for "add" is -L (SampledLaw). So the cells of L are computed, and their order is reversed.
     const double start = law.add ? -static_cast<double>(first + count - 1) - 0.5 : static_cast<double>(first) - 0.5;
     const EdgesLeft left =
         TIGHTDP_SELECT_SIMD(prv_edges_sampled)(law.sigma, law.q, w0, w1, h, start, count + 1, edges.data());
-    subtract_edges(edges, left, w0, w1, count, out);
+    subtract_prv_edges(edges, left, w0, w1, count, out);
     if (law.add) std::reverse(out, out + count);
 }
 
-void cells_of(const LaplaceLaw& law, double h, long long first, std::int64_t count, double* out) {
+void prv_cells_of(const LaplaceLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
     for (std::int64_t i = 0; i < count; ++i) out[i] = cell_mass(law, lattice, i);
 }
 
-void cells_of(const PureLaw& law, double h, long long first, std::int64_t count, double* out) {
+void prv_cells_of(const PureLaw& law, double h, long long first, std::int64_t count, double* out) {
     const Cells lattice{h, first, count};
     std::fill_n(out, count, 0.0);
     for (const double atom : {-law.eps, law.eps})
-        out[lattice.index_at(atom)] = cell_mass(law, lattice, lattice.index_at(atom));
+        out[lattice.prv_cell_index_at(atom)] = cell_mass(law, lattice, lattice.prv_cell_index_at(atom));
 }
 
 }  // namespace
 
 Support prv_support(const Law& law, double tail) {
-    return std::visit([&](const auto& l) { return support_of(l, tail); }, law);
+    return std::visit([&](const auto& l) { return prv_support_of(l, tail); }, law);
 }
 
 Mean prv_mean(const Law& law) {
-    return std::visit([](const auto& l) { return mean_of(l); }, law);
+    return std::visit([](const auto& l) { return prv_mean_of(l); }, law);
 }
 
 double edge_error(const Law& law, const Support& s) {
@@ -189,7 +190,7 @@ double edge_error(const Law& law, const Support& s) {
 }
 
 void prv_cells(const Law& law, double h, long long first, std::int64_t count, double* out) {
-    std::visit([&](const auto& l) { cells_of(l, h, first, count, out); }, law);
+    std::visit([&](const auto& l) { prv_cells_of(l, h, first, count, out); }, law);
 }
 
 Law reverse_law(const Law& law) {

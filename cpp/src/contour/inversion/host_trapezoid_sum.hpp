@@ -18,13 +18,13 @@ class HostSum {
   public:
     // Computes the ordinates from ln(M(z)/M(c)) at the abscissae. `ratios` does not include the Gaussians without
     // sampling, which are given by mu2.
-    void set_ordinates(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
+    void set_trapezoid_ordinates(const std::vector<LogRatio>& ratios, const Plan& plan, double mu2) {
         const std::size_t n = ratios.size();
         memory_.resize(4 * n);
         double* const at = memory_.data();
         ordinates_ = {at, at + n, at + 2 * n, at + 3 * n};
         for (std::size_t m = 0; m < n; ++m)
-            ordinates_.set_ordinate(static_cast<std::int64_t>(m), ratios[m], plan.c, plan.step, mu2);
+            ordinates_.set_trapezoid_ordinate(static_cast<std::int64_t>(m), ratios[m], plan.c, plan.step, mu2);
     }
 
     CurveValue evaluate_curve(const Plan& plan, double epsilon) const {
