@@ -193,18 +193,6 @@ def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
 
 
-def _read_zcdp_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
-
-
-def _read_epsilon_delta_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
-
-
-def _read_exponential_mechanism_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
-
-
 def _read_permute_and_flip_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     if event.epsilon == math.inf:
         return REVEALS
@@ -353,7 +341,7 @@ _EVENT_READERS: dict[type, Callable[[Any, EventReading], m.Mechanism | None]] = 
     dp_event.LaplaceDpEvent: _read_laplace_event,
     dp_event.DiscreteLaplaceDpEvent: _read_discrete_laplace_event,
     dp_event.RandomizedResponseDpEvent: read_randomized_response_event,
-    dp_event.ZCDpEvent: _read_zcdp_event,
+    dp_event.ZCDpEvent: lambda event, _: m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None,
     dp_event.SingleEpochTreeAggregationDpEvent: _read_tree_aggregation_event,
     dp_event.PoissonSampledDpEvent: _read_poisson_sample_event,
     dp_event.SampledWithoutReplacementDpEvent: _build_fixed_size_event_reader(m.FixedSizeSampled),
@@ -364,8 +352,12 @@ _EVENT_READERS: dict[type, Callable[[Any, EventReading], m.Mechanism | None]] = 
 }
 _LATER_EVENT_READERS: dict[str, Callable[[Any, EventReading], m.Mechanism | None]] = {
     "DiscreteGaussianDpEvent": _read_discrete_gaussian_event,
-    "EpsilonDeltaDpEvent": _read_epsilon_delta_event,
-    "ExponentialMechanismDpEvent": _read_exponential_mechanism_event,
+    "EpsilonDeltaDpEvent": lambda event, _: (
+        m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
+    ),
+    "ExponentialMechanismDpEvent": lambda event, _: (
+        m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
+    ),
     "PermuteAndFlipDpEvent": _read_permute_and_flip_event,
     "RandomAllocationDpEvent": _read_random_allocation_event,
 }
