@@ -76,7 +76,8 @@ class Composable:
     def __add__(self, other: Composable) -> Composition:
         if not isinstance(other, Composable):
             return NotImplemented
-        return self._to_composition()._add_composition(other._to_composition())
+        one, two = self._to_composition(), other._to_composition()
+        return one._build_composition_lazily(((one, 1), (two, 1)), one._most + two._most)
 
     def __radd__(self, other: object) -> Composition:
         if other == 0 and type(other) is int:  # the start of sum()
@@ -84,7 +85,8 @@ class Composable:
         return NotImplemented
 
     def __mul__(self, count: int) -> Composition:
-        return self._to_composition()._multiply_by(_check.check_count_argument("count", count))
+        run, count = self._to_composition(), _check.check_count_argument("count", count)
+        return run._build_composition_lazily(((run, count),), run._most * count)
 
     __rmul__ = __mul__
 
@@ -409,12 +411,6 @@ class Composition(Composable):
 
     def _sort_key(self) -> tuple[Any, ...]:
         return type(self).__name__, *((mechanism._sort_key(), count) for mechanism, count in self.parts)
-
-    def _add_composition(self, other: Composition) -> Composition:
-        return self._build_composition_lazily(((self, 1), (other, 1)), self._most + other._most)
-
-    def _multiply_by(self, count: int) -> Composition:
-        return self._build_composition_lazily(((self, count),), self._most * count)
 
     @property
     def parts(self) -> Parts:

@@ -7,7 +7,6 @@ all steps, and not on the number of steps."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,9 +127,8 @@ class NoisyGD:
             )
         else:
             noise = self.noise_multiplier
-            steps = self.steps or _find_noisygd_step_count(
-                lambda k: k * STRIDE >= compute_noisygd_length(noise / math.sqrt(k))
-            )
+            counts = (k for k in range(FEWEST, MOST) if k * STRIDE >= compute_noisygd_length(noise / math.sqrt(k)))
+            steps = self.steps or next(counts, MOST)
             total = noise / math.sqrt(steps)
         stride = compute_noisygd_length(total) / steps
         momentum = _choose_noisygd_momentum(stride, steps) if self.momentum is None else self.momentum
@@ -166,9 +164,3 @@ def _choose_noisygd_momentum(stride: float, steps: int) -> float:
     the log-loss was .585 with momentum .95, and .365 with this choice.
     """
     return float(np.clip(1 - LONGEST / stride, 0.7, max(0.75, 0.95 ** (MOST / steps))))
-
-
-def _find_noisygd_step_count(holds: Callable[[int], bool]) -> int:
-    """Returns the least number of steps in the range for which ``holds`` is true, or else the largest number in the
-    range."""
-    return next((k for k in range(FEWEST, MOST) if holds(k)), MOST)

@@ -168,9 +168,8 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
     # Settings that are wrong for every number of records are refused before the number is released.
     check_noise_against_gate_budget(getattr(algorithm, "noise_multiplier", None), target)
     check_stable_step_length("optimizer", facts, getattr(algorithm, "optimizer", None))
-    rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
+    count, rest = divide_target_for_record_count(target.epsilon, target.delta)
     held = Target(rest.nominal_epsilon, rest.nominal_delta)
-    noise = calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)
 
     def check_algorithm_charge(plan: AlgorithmPlan) -> ReleaseBudget:
         """Returns the budget of a plan, whose charge must not exceed the target."""
@@ -178,7 +177,16 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
             raise ValueError(f"algorithm must plan within its target, ({rest!r}), got {plan.budget.charge()!r}")
         return plan.budget
 
-    return _RestOfBudget(held, rest * 1, check_algorithm_charge), Gaussian(float(noise))
+    return _RestOfBudget(held, rest * 1, check_algorithm_charge), count
+
+
+def divide_target_for_record_count(epsilon: float, delta: float) -> tuple[Gaussian, ApproximateDP]:
+    """Returns the mechanism of a noisy count of the records, and the guarantee that the other releases must meet.
+
+    The other releases get all but the part ``PLAIN_SHARE`` of epsilon and delta.
+    """
+    rest = ApproximateDP((1 - PLAIN_SHARE) * epsilon, (1 - PLAIN_SHARE) * delta)
+    return Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=epsilon, delta=delta))), rest
 
 
 def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:

@@ -18,15 +18,9 @@ from .linear import Loss
 from .model_interface import Model, ModelGradients, Vector
 from .model_records import Array, Records
 
-
-def _apply_tanh_activation(z: Array) -> Array:
-    values: Array = kernels.tanh(np.ascontiguousarray(z))
-    return values
-
-
 ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "relu": (lambda z: np.maximum(z, 0), lambda a: np.asarray(a > 0, a.dtype)),
-    "tanh": (_apply_tanh_activation, lambda a: 1 - a * a),
+    "tanh": (lambda z: kernels.tanh(np.ascontiguousarray(z)), lambda a: 1 - a * a),
 }
 """Activation functions by name, each with its derivative as a function of the activation's value."""
 

@@ -71,10 +71,6 @@ def describe_large_stated_delta(delta: float, size: int) -> str:
     return f"delta is {least}, which is at least 1/{size}: publishing a whole record at random would meet it."
 
 
-def _get_statement_date() -> str:
-    return datetime.now(timezone.utc).date().isoformat()
-
-
 @dataclass(frozen=True)
 class Statement:
     """A bound on a release with the facts that it covers, assumes and leaves out.
@@ -138,7 +134,7 @@ class Statement:
     settings: Mapping[str, str] = field(default_factory=dict)
     parameters: str | None = None
     dataset: str | None = None
-    date: str = field(default_factory=_get_statement_date, compare=False)
+    date: str = field(default_factory=lambda: datetime.now(timezone.utc).date().isoformat(), compare=False)
     certified: bool = False
 
     __hash__ = None  # type: ignore[assignment]  # its mappings cannot be hashed

@@ -121,7 +121,8 @@ class TableModel:
         that replaces missing numbers. Without such a number, a missing number becomes NaN if ``allow_missing``, and
         otherwise raises ValueError.
         """
-        return encode_record_columns(self._read_rows(table), self.columns, allow_missing=allow_missing)
+        rows = Rows.from_source_table(table, [column.name for column in self.columns])
+        return encode_record_columns(rows, self.columns, allow_missing=allow_missing)
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """Returns scores. With two classes the shape is (n,), and a positive score stands for the second class.
@@ -158,9 +159,6 @@ class TableModel:
         shares = self._compute_probabilities(scores).tolist() if probabilities else [[]] * len(labels)
         cells = ([label, *map(repr, share)] for label, share in zip(labels, shares, strict=True))
         return [row if known else [""] * len(row) for row, known in zip(cells, whole, strict=True)]
-
-    def _read_rows(self, table: Any) -> Rows:
-        return Rows.from_source_table(table, [column.name for column in self.columns])
 
     def _compute_scores(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         z: NDArray[np.float64] = features @ self.coef.T + self.intercept

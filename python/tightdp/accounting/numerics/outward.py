@@ -143,20 +143,8 @@ def _compute_expm1_of_end(x: float) -> float:
         return INF
 
 
-def _compute_log_of_end(x: float) -> float:
-    return math.log(x) if x > 0 else -INF
-
-
-def _compute_log1p_of_end(x: float) -> float:
-    return math.log1p(x) if x > -1 else -INF
-
-
-def _compute_sqrt_of_end(x: float) -> float:
-    return math.sqrt(x) if x > 0 else 0.0
-
-
 exp = _build_outward_range_function(_compute_exp_of_end, 0.0)
 expm1 = _build_outward_range_function(_compute_expm1_of_end, -1.0)
-log = _build_outward_range_function(_compute_log_of_end)
-log1p = _build_outward_range_function(_compute_log1p_of_end)
-sqrt = _build_outward_range_function(_compute_sqrt_of_end, 0.0)
+log = _build_outward_range_function(lambda x: math.log(x) if x > 0 else -INF)
+log1p = _build_outward_range_function(lambda x: math.log1p(x) if x > -1 else -INF)
+sqrt = _build_outward_range_function(lambda x: math.sqrt(x) if x > 0 else 0.0, 0.0)

@@ -69,7 +69,8 @@ class KnownCurve:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Returns bounds of delta at any epsilon."""
-        left, right = self._split_known_curve_points(epsilon)
+        points = self._sort_known_curve_points()
+        left, right = [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
         low, high = self._points.get(epsilon, (0.0, 1.0))
         low = max(low, (-expm1(epsilon)).lo, *(lower for _, lower, _ in right), 0.0)
         high = min(high, *(upper for _, _, upper in left))
@@ -119,13 +120,6 @@ class KnownCurve:
     def _sort_known_curve_points(self) -> list[tuple[float, float, float]]:
         """Returns the known points, each as epsilon, lower and upper bound of delta, with ascending epsilons."""
         return sorted((epsilon, *ends) for epsilon, ends in self._points.items())
-
-    def _split_known_curve_points(
-        self, epsilon: float
-    ) -> tuple[list[tuple[float, float, float]], list[tuple[float, float, float]]]:
-        """Returns the known points to the left and to the right of ``epsilon``."""
-        points = self._sort_known_curve_points()
-        return [p for p in points if p[0] < epsilon], [p for p in points if p[0] > epsilon]
 
 
 def _compute_fall_of_known_curve(a: float, b: float) -> Range:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..._support import _check
@@ -303,9 +302,14 @@ def noise_multiplier(
     q = _check.probability("sampling_probability", sampling_probability)
     steps = _check.check_count_argument("steps", steps)
     asked = Question.from_question_options(Composition(), **options)
-    gap = partial(_compare_noise_to_calibration_target, q=q, steps=steps, target=target, delta=delta, asked=asked)
+
+    def compare_noise_to_target(sigma: float) -> float:
+        """Returns the distance of DP-SGD with noise multiplier ``sigma`` from the target."""
+        run = asked.replace_composition_of_question(PoissonSampled(Gaussian(sigma), q) * steps)
+        return _compare_epsilon_to_calibration_target(run.epsilon(delta).upper, target)
+
     start = _estimate_noise_multiplier(target, delta, q, steps) * (2 if asked.neighbors == "replace" else 1)
-    found = find_monotone_boundary(gap, start, -1.5, *_SIGMAS, _TOLERANCE)
+    found = find_monotone_boundary(compare_noise_to_target, start, -1.5, *_SIGMAS, _TOLERANCE)
     if found is None:
         raise ValueError(
             f"epsilon={target!r} is below every epsilon that can be shown at delta={delta!r} for a noise multiplier "
@@ -316,16 +320,6 @@ def noise_multiplier(
 
 _SIGMAS = 1e-4, 1e12
 """Smallest and largest noise multiplier that is searched."""
-
-
-def _compare_noise_to_calibration_target(
-    sigma: float, q: float, steps: int, target: float, delta: float, asked: Question
-) -> float:
-    """Returns the distance of DP-SGD with noise multiplier ``sigma`` from the target."""
-    run = PoissonSampled(Gaussian(sigma), q) * steps
-    return _compare_epsilon_to_calibration_target(
-        asked.replace_composition_of_question(run).epsilon(delta).upper, target
-    )
 
 
 def _estimate_noise_multiplier(epsilon: float, delta: float, q: float, steps: int) -> float:

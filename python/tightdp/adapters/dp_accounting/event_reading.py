@@ -78,8 +78,12 @@ class EventReading(NamedTuple):
         Leaving out a record may change the result by more than half of the sensitivity. So half of the sensitivity is
         no bound on one contribution.
         """
-        if self.relation == REPLACE and self.unit == "sensitivity":
-            raise ValueError(
-                f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}` "
-                f"where noise is relative to the sensitivity. Found {self.relation}."
-            )
+        if self.unit == "sensitivity":
+            subject = f"`{type(event).__name__}` where noise is relative to the sensitivity"
+            self.check_dp_accounting_relation(subject, ADD_OR_REMOVE, SPECIAL)
+
+    def check_dp_accounting_relation(self, subject: str, *accepted: Any) -> None:
+        """Raises ValueError unless the relation is one of those that are ``accepted`` for ``subject``."""
+        if self.relation not in accepted:
+            names = " or ".join(f"`{relation.name}`" for relation in accepted)
+            raise ValueError(f"neighboring_relation must be {names} for {subject}. Found {self.relation}.")

@@ -146,11 +146,7 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
     """Returns the mechanism of noise on the nodes of trees. Each record is in one tree."""
     # The mechanism covers no other relation. Leaving out a record would shift all later records to other steps, and a
     # record that replaces another may be in any step.
-    if reading.relation != SPECIAL:
-        raise ValueError(
-            f"neighboring_relation must be `REPLACE_SPECIAL` for `SingleEpochTreeAggregationDpEvent`. Found "
-            f"{reading.relation}."
-        )
+    reading.check_dp_accounting_relation("`SingleEpochTreeAggregationDpEvent`", SPECIAL)
     given = event.step_counts
     counts = [
         _check.check_count_argument("step_counts (non-negative)", steps, least=0)
@@ -165,11 +161,7 @@ def _read_tree_aggregation_event(event: Any, reading: EventReading) -> m.Mechani
 def read_randomized_response_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of randomised response: with probability ``noise_parameter``, a uniform answer replaces the
     true answer."""
-    if reading.relation == ADD_OR_REMOVE:
-        raise ValueError(
-            "neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `RandomizedResponseDpEvent`. Found "
-            f"{reading.relation}."
-        )
+    reading.check_dp_accounting_relation("`RandomizedResponseDpEvent`", REPLACE, SPECIAL)
     p = _check.closed_unit("noise_parameter", event.noise_parameter)
     buckets = _check.check_count_argument("num_buckets", event.num_buckets)
     if buckets == 1 or p == 1:
@@ -191,18 +183,6 @@ def _read_response_for_replace_special(p: float, buckets: int) -> PrivacyLoss:
     error = max(loss.hi - loss.lo for loss in (more, less))
     masses = wrong.hi, min(right.hi, 1.0)  # rounded up, which raises the profile in both orders of the pair
     return PrivacyLoss((less.hi, more.hi), masses, loss_error=widen_up(error))
-
-
-def _read_zcdp_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None
-
-
-def _read_epsilon_delta_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
-
-
-def _read_exponential_mechanism_event(event: Any, reading: EventReading) -> m.Mechanism | None:
-    return m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
 
 
 def _read_permute_and_flip_event(event: Any, reading: EventReading) -> m.Mechanism | None:
@@ -239,11 +219,7 @@ def _build_fixed_size_event_reader(
 
     def read_fixed_size_event(event: Any, reading: EventReading) -> m.Mechanism | None:
         """Returns the mechanism of an event on a sample of fixed size, or None if nothing is drawn or released."""
-        if reading.relation == ADD_OR_REMOVE:
-            raise ValueError(
-                f"neighboring_relation must be `REPLACE_ONE` or `REPLACE_SPECIAL` for `{type(event).__name__}`. Found "
-                f"{reading.relation}."
-            )
+        reading.check_dp_accounting_relation(f"`{type(event).__name__}`", REPLACE, SPECIAL)
         if kind is m.SampledWithReplacement:
             reading.check_dp_accounting_contributions(event)
         size = _check.check_count_argument("sample_size", event.sample_size, least=0)
@@ -292,11 +268,7 @@ def read_gaussian_mixture_event(event: Any, reading: EventReading) -> m.Mechanis
 
 def _read_random_allocation_event(event: Any, reading: EventReading) -> m.Mechanism | None:
     """Returns the mechanism of records that take part in a fixed number of random steps."""
-    if reading.relation == REPLACE:
-        raise ValueError(
-            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for `RandomAllocationDpEvent`. "
-            f"Found {reading.relation}."
-        )
+    reading.check_dp_accounting_relation("`RandomAllocationDpEvent`", ADD_OR_REMOVE, SPECIAL)
     selected = _check.check_count_argument("num_selected", event.num_selected, least=0)
     steps = _check.check_count_argument("num_steps", event.num_steps, least=max(selected, 1))
     found = _combine_sampled_events(event.event, reading) if selected else None
@@ -310,11 +282,9 @@ def _combine_sampled_events(event: Any, reading: EventReading, varies: bool = Fa
     does not cover such a sample, and ValueError is raised.
     """
     found = list(list_parts_of_event(event, reading))
-    if varies and reading.relation == REPLACE and any(part.stated for part in found):
-        raise ValueError(
-            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for a Poisson sample of what is "
-            f"stated for neighbours of the same size. Found {reading.relation}."
-        )
+    if varies and any(part.stated for part in found):
+        subject = "a Poisson sample of what is stated for neighbours of the same size"
+        reading.check_dp_accounting_relation(subject, ADD_OR_REMOVE, SPECIAL)
     if not found or any(part.mechanism == REVEALS for part in found):
         return REVEALS if found else None
     if len(found) == 1 and found[0].times == 1:
@@ -337,11 +307,9 @@ def _read_repeat_and_select_event(event: Any, reading: EventReading) -> m.Mechan
     found = list(list_parts_of_event(event.event, reading))
     if any(part.mechanism == REVEALS for part in found):
         return REVEALS
-    if reading.relation == REPLACE and any(part.stated for part in found):
-        raise ValueError(
-            f"neighboring_relation must be `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL` for repeated runs of what is "
-            f"stated for neighbours of the same size. Found {reading.relation}."
-        )
+    if any(part.stated for part in found):
+        subject = "repeated runs of what is stated for neighbours of the same size"
+        reading.check_dp_accounting_relation(subject, ADD_OR_REMOVE, SPECIAL)
     run = Composition((part.mechanism, part.times) for part in found)
     return RepeatAndSelect(run, mean, shape) if run else None
 
@@ -353,7 +321,7 @@ _EVENT_READERS: dict[type, Callable[[Any, EventReading], m.Mechanism | None]] = 
     dp_event.LaplaceDpEvent: _read_laplace_event,
     dp_event.DiscreteLaplaceDpEvent: _read_discrete_laplace_event,
     dp_event.RandomizedResponseDpEvent: read_randomized_response_event,
-    dp_event.ZCDpEvent: _read_zcdp_event,
+    dp_event.ZCDpEvent: lambda event, _: m.ZCDP(event.rho, event.xi) if event.rho or event.xi else None,
     dp_event.SingleEpochTreeAggregationDpEvent: _read_tree_aggregation_event,
     dp_event.PoissonSampledDpEvent: _read_poisson_sample_event,
     dp_event.SampledWithoutReplacementDpEvent: _build_fixed_size_event_reader(m.FixedSizeSampled),
@@ -364,8 +332,12 @@ _EVENT_READERS: dict[type, Callable[[Any, EventReading], m.Mechanism | None]] = 
 }
 _LATER_EVENT_READERS: dict[str, Callable[[Any, EventReading], m.Mechanism | None]] = {
     "DiscreteGaussianDpEvent": _read_discrete_gaussian_event,
-    "EpsilonDeltaDpEvent": _read_epsilon_delta_event,
-    "ExponentialMechanismDpEvent": _read_exponential_mechanism_event,
+    "EpsilonDeltaDpEvent": lambda event, _: (
+        m.ApproximateDP(event.epsilon, event.delta) if event.epsilon != math.inf else REVEALS
+    ),
+    "ExponentialMechanismDpEvent": lambda event, _: (
+        m.BoundedRange(event.epsilon) if event.epsilon != math.inf else REVEALS
+    ),
     "PermuteAndFlipDpEvent": _read_permute_and_flip_event,
     "RandomAllocationDpEvent": _read_random_allocation_event,
 }

@@ -269,7 +269,8 @@ class ExactOpacusOptimizer(_Base):
             )
         if deviation > 0 and getattr(self, "rank", 0) == 0:
             if self._source is None and self.generator is not None:  # the first step reads the generator, as in Opacus
-                self._source = _seed_opacus_noise(self.generator)
+                seed = torch.randint(2**63 - 1, (), generator=self.generator, device=self.generator.device)
+                self._source = Philox(int(seed))
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
             p.grad = sums.convert_to_floats(i, p)
@@ -411,11 +412,6 @@ def check_opacus_noise(noise_multiplier: Any, max_grad_norm: Any) -> None:
     _check_noise_multiplier("noise_multiplier", noise_multiplier)
     for bound in max_grad_norm if isinstance(max_grad_norm, (list, tuple)) else [max_grad_norm]:
         _check_max_grad_norm("max_grad_norm", bound)
-
-
-def _seed_opacus_noise(generator: Any) -> RandomSource:
-    seed = torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
-    return Philox(int(seed))
 
 
 def _collect_opacus_grad_samples(optimizer: Any, parameters: Sequence[Any]) -> list[list[Any]]:

@@ -12,12 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..._support import _check
-from ...accounting.questions.calibration import calibrate
 from ...algorithms.adaclip import AdaCliP, limit_adaclip_batch
 from ...algorithms.building_blocks.algorithm import AlgorithmReleases, build_algorithm_release
 from ...algorithms.building_blocks.algorithm import batch_size as check_batch_size
 from ...algorithms.dpis import DPIS, DPISEpochSettings
-from ...algorithms.record_count import NUMBERS, PLAIN_SHARE
+from ...algorithms.record_count import NUMBERS, divide_target_for_record_count
 from ...clipping_and_noise import clipping
 from ...clipping_and_noise.clipping import Arithmetic
 from ...clipping_and_noise.gradients import exact_grid
@@ -337,8 +336,7 @@ def _make_torch_plan_after_count(
             "public_size must be given, a public number of records: with a noise multiplier of your own, what the run "
             "costs depends on it"
         )
-    rest = ApproximateDP((1 - PLAIN_SHARE) * target.epsilon, (1 - PLAIN_SHARE) * target.delta)
-    count = Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=target.epsilon, delta=target.delta)))
+    count, rest = divide_target_for_record_count(target.epsilon, target.delta)
     inner = Target(rest.nominal_epsilon, rest.nominal_delta)
     if checked.own is None:
         count_steps_of_plan(MOST_RECORDS, checked.batch_size, checked.epochs)
