@@ -119,7 +119,7 @@ def _check_file_may_be_replaced(
 ) -> None:
     """Raises ValueError if a command that writes this kind must not replace the file ``out``."""
     found = next((kind for kind in _OUTPUT_MARKS if _has_cli_file_mark(out, kind)), None)
-    if found is None and any(_begins_with_cli_header(out, header) for header in headers):
+    if found is None and any(_has_cli_file_header(out, header) for header in headers):
         found = TABLE
     if found == LEDGER or (found == MODEL and writes != MODEL):
         raise ValueError(f"--out {out}: is a {found}, which holds what budget was spent on: name another file")
@@ -131,7 +131,7 @@ def _check_file_may_be_replaced(
         raise ValueError(f"--out {out}: exists already{cost}: name another file, or give --force")
 
 
-def _begins_with_cli_header(path: Path, header: Sequence[str]) -> bool:
+def _has_cli_file_header(path: Path, header: Sequence[str]) -> bool:
     """Tells whether the first line of a file has these names of columns, as commands write them."""
     line = StringIO()
     csv.writer(line, lineterminator="\n").writerow(header)
