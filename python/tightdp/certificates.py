@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._support import _check
-from ._support.strict_json import check_json_entries, parse_json
+from ._support.strict_json import check_json_entries, parse_json, read_json_value
 from .accounting.running_accounts.serial import from_plain_mechanism, to_plain_mechanism
 from .composition import Composable, Composition
-from .options import NEIGHBORS, Neighbors
+from .options import Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1
 """Name and version of the format of a certificate. The checker reads the name and the version."""
@@ -76,7 +75,7 @@ class Certificate:
         """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text, and proves nothing."""
         plain = parse_json(text)
         check_json_entries("certificate", plain, _ENTRIES)
-        if plain["format"] != FORMAT or plain["version"] != VERSION:
+        if plain["format"] != FORMAT or type(plain["version"]) is not int or plain["version"] != VERSION:
             raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
         composition = from_plain_mechanism(
             Composable, {"type": "Composition", "parts": plain["composition"]}, "composition"
@@ -85,11 +84,11 @@ class Certificate:
         ends, given = plain[asked], "delta" if asked == "epsilon" else "epsilon"
         if not isinstance(ends, list) or len(ends) != 2:
             raise ValueError("certificate must have a list of two numbers as epsilon or as delta")
-        lower, upper = (math.inf if end == "inf" else _check.check_real_argument(asked, end) for end in ends)
+        lower, upper = (math.inf if end == "inf" else read_json_value(float, end, asked) for end in ends)
         if not lower <= upper:
             raise ValueError(f"{asked} must have a lower end that is at most the upper end")
-        _check.check_choice_argument("neighbors", plain["neighbors"], NEIGHBORS)
-        at = _check.check_real_argument(given, plain[given])
+        read_json_value(Neighbors, plain["neighbors"], "neighbors")
+        at = read_json_value(float, plain[given], given)
         epsilon, delta = (None, at) if asked == "epsilon" else (at, None)
         return cls(composition, plain["neighbors"], epsilon, delta, lower, upper)
 

@@ -277,6 +277,7 @@ class PrivateSearchCV(BaseEstimator):
         target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
+        make_algorithm_source(self.random_state)
         mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
         _get_model_selection_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):

@@ -261,7 +261,9 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
-        before = sum((step.charge_for(n_features) for step in private), Composition())
+        # Steps may change the number of features, which only the first step is known to get.
+        charges = (step.charge_for(n_features) if step is first[0][1] else step.charge_for() for step in private)
+        before = sum(charges, Composition())
         features = (first and count_features_of_bounds(last.bounds)) or n_features  # steps may change their number
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))

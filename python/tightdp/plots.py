@@ -112,9 +112,9 @@ def privacy(
     ['Privacy profile', 'Trade-off curve']
     """
     scheme = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT
+    _check.check_function_argument("progress", progress, "done, total", optional=True)
     figure = _make_plot_figure()
-    left, right = figure.subplots(1, 2)
-    runs = _name_plotted_runs(run)
+    (left, right), runs = figure.subplots(1, 2), _name_plotted_runs(run)
     done, total = 0, len(runs) * (_PIECES + 1)
 
     def report_plot_progress() -> None:

@@ -2549,7 +2549,8 @@ def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
         )
     if kind not in PAIRS:
         raise Unverified(f"the table has no mechanism {kind[:60]!r}")
-    fields, found = PAIRS[kind][0], {"type": kind}
+    fields = PAIRS[kind][0]
+    found: dict[str, Any] = {"type": kind}
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
     found.update({name: field.read_entry(f"{name} of {kind}", plain[name]) for name, field in fields.items()})

@@ -160,7 +160,7 @@ def test_force_replaces_models_alone(data, ledger, name, dry, capsys):
         place.write_text("<!DOCTYPE html> of somebody else")
     before = place.read_bytes()
     assert train(data, ledger, *GOOD, "--out", str(place), "--force", *dry) == 2
-    found = "is a ledger" if name == "l" else "is no model, and --force replaces models alone"
+    found = "is a ledger" if name == "l" else "exists already, and is no model of this command"
     assert f"--out {place}: {found}" in capsys.readouterr().err
     assert place.read_bytes() == before and ledger.spent == spent
 
@@ -235,7 +235,7 @@ def test_a_figure_replaces_figures_alone(tmp_path, capsys, suffix):
     arguments = ["plot", "--noise-multiplier", "1", "--points", "3", "--out", str(figure)]
     assert main(arguments) == main(arguments) == 0
     figure.write_text("age,income\n31,2000\n")
-    assert main(arguments) == 2 and "exists already: name another file" in capsys.readouterr().err
+    assert main(arguments) == 2 and "exists already, and is no figure of this command" in capsys.readouterr().err
     assert figure.read_text() == "age,income\n31,2000\n"
 
 
@@ -487,16 +487,94 @@ def test_output_replaces_no_file_of_others(data, ledger, capsys):
         ["predict", model, str(new)],
         ["sweep", "--noise-multiplier", "1", "--delta", "1e-5"],
     ):
-        assert main([*command, "--out", str(data)]) == 2
-        assert f"--out {data}: exists already: name another file, or give --force" in capsys.readouterr().err
-        assert data.read_text() == text
+        for words in (text, "<!DOCTYPE html><p>minutes of a meeting</p>", "ill,age\nno,30\n", ""):
+            other = data.with_name("other")
+            other.write_text(words)
+            for force in ([], ["--force"]):  # which replaces files of the command's own kind alone
+                assert main([*command, "--out", str(other), *force]) == 2
+                assert f"--out {other}: exists already, and is no " in capsys.readouterr().err
+                assert other.read_text() == words
         fresh = str(data.with_name("fresh"))
-        for options in ([], ["--force"]):
-            assert main([*command, "--out", fresh, *options]) == 0
+        assert main([*command, "--out", fresh]) == 0
+        if command[0] != "statement":  # which replaces a page of the same model
+            assert main([*command, "--out", fresh]) == 2
+            assert f"--out {fresh}: exists already: name another file, or give --force" in capsys.readouterr().err
+        assert main([*command, "--out", fresh, "--force"]) == 0
         Path(fresh).unlink()
-    page = str(data.with_name("page.html"))
-    assert [main(["statement", model, "--out", page]) for _ in range(2)] == [0, 0]  # in the place of an older page
     capsys.readouterr()
+
+
+def test_a_page_replaces_a_page_of_the_same_model(data, ledger, capsys):
+    assert train(data, ledger, *GOOD) == 0
+    model, page = str(data.with_suffix(".model.json")), data.with_name("page.html")
+    assert [main(["statement", model, "--out", str(page)]) for _ in range(2)] == [0, 0]
+    another = str(data.with_name("another.json"))
+    assert train(data, ledger, *GOOD, "--epsilon", ".1", "--out", another) == 0
+    before = page.read_bytes()
+    capsys.readouterr()
+    assert main(["statement", another, "--out", str(page)]) == 2
+    assert f"--out {page}: is the page of another model" in capsys.readouterr().err and page.read_bytes() == before
+    assert main(["statement", another, "--out", str(page), "--force"]) == 0 and page.read_bytes() != before
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("name", ["", "-"])
+def test_an_output_is_a_file_with_a_name(data, command, name, monkeypatch, capsys):
+    monkeypatch.chdir(data.parent)
+    before = sorted(data.parent.iterdir())
+    with pytest.raises(SystemExit, match="2"):
+        main([command, *WRITERS[command](data, data), f"--out={name}"])
+    assert f"argument --out: must be the path of a file, got {name!r}" in capsys.readouterr().err
+    assert sorted(data.parent.iterdir()) == before
+
+
+READERS = {
+    "train": lambda model, data, pipe: [pipe, "--label", "ill", *ASKED, *GOOD],
+    "train --test": lambda model, data, pipe: [data, "--label", "ill", *ASKED, *GOOD, "--test", pipe],
+    "train --schema": lambda model, data, pipe: [data, *ASKED, "--schema", pipe],
+    "train --ledger": lambda model, data, pipe: [data, "--label", "ill", *ASKED, *GOOD, "--ledger", pipe],
+    "schema": lambda model, data, pipe: [pipe, "--label", "ill"],
+    "predict": lambda model, data, pipe: [model, pipe],
+    "predict ": lambda model, data, pipe: [pipe, data],
+    "test": lambda model, data, pipe: [model, pipe, *ASKED],
+    "test ": lambda model, data, pipe: [pipe, data, *ASKED],
+    "frequent": lambda model, data, pipe: [pipe, "--column", "ill", *ASKED],
+    "statement": lambda model, data, pipe: [pipe],
+    "verify": lambda model, data, pipe: [pipe],
+    "verify --model": lambda model, data, pipe: [model, "--model", pipe],
+    "verify --ledger": lambda model, data, pipe: [model, "--ledger", pipe],
+    "ledger show": lambda model, data, pipe: [pipe],
+}
+"""Arguments of each command that reads files, with a pipe in the place of one of them."""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("reader", READERS)
+def test_a_pipe_is_an_error_and_nothing_waits_for_it(data, ledger, reader, capsys):
+    assert train(data, ledger, *GOOD) == 0
+    model, pipe = data.with_suffix(".model.json"), data.with_name("pipe")
+    os.mkfifo(pipe)
+    capsys.readouterr()
+    words = reader.split() if reader.startswith("ledger") else reader.split()[:1]
+    out = ["--out", str(data.with_name("out"))] if words[0] in ("train", "schema") else []
+    assert main([*words, *map(str, READERS[reader](model, data, pipe)), *out]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"tightdp: error: {pipe}: must be a file, and this is a folder, a pipe or a device"), said
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("command", WRITERS)
+def test_no_command_writes_to_a_pipe_or_a_device(data, ledger, command, capsys):
+    assert train(data, ledger, *GOOD) == 0
+    pipe = data.with_name("pipe.png")
+    os.mkfifo(pipe)
+    for out in (pipe, Path("/dev/null")) if command != "plot" else (pipe,):
+        capsys.readouterr()
+        for force in ([], ["--force"])[: 1 + ("--force" in list_options()[command])]:
+            assert main([command, *WRITERS[command](data.with_suffix(".model.json"), data), *force,
+                         "--out", str(out)]) == 2  # fmt: skip
+            assert f"--out {out}: must be a file, and this is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["train", "test", "frequent"])

@@ -506,7 +506,7 @@ def test_a_link_is_refused_before_anything_is_charged(tmp_path, writes, force):
             to.write_text(text)
         with pytest.raises(ValueError, match="must be a file, and this is a link: name the file"):
             check_command_output(out, force, writes=writes)
-    with pytest.raises(ValueError, match="must be a file, and this is a folder or a device"):
+    with pytest.raises(ValueError, match="must be a file, and this is a folder, a pipe or a device"):
         check_command_output(tmp_path, force, writes=writes)
 
 

@@ -154,16 +154,65 @@ def refusal(call, *given):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("kind", "name"), [(k, name) for k in (*ESTIMATORS, Ridge) for name in (*settings_of(k), "callback")
-                       if hasattr(k, name)]
+    ("kind", "name"), [(k, name) for k in (*ESTIMATORS, Ridge, DPPCA) for name in (*settings_of(k), "callback")
+                       if hasattr(k, name) or name == "n_components"]
 )  # fmt: skip
 def test_a_charge_is_refused_for_the_settings_that_a_fit_refuses(kind, name):
     """``charge_for`` took bounds, weights and callbacks of which ``fit`` then said that they are none."""
     weights = [{0: 1.0}, {7: 1.0}, {0: 0, 1: 0}, {0: -1}] if name == "class_weight" else []
     for value in [*values(name), (0, 1), ((0, 0), (1, 1)), ((0, 0, 0), (1, 1, 1)), *weights]:
-        given = {**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **({} if kind is Ridge else {"public_size": N})}
+        given = {**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **({} if kind in (Ridge, DPPCA) else {"public_size": N})}
         made = kind(**{**given, name: value})
         assert refusal(made.charge_for, 2) == refusal(made.fit, X, Y), value
+
+
+@pytest.mark.parametrize("kind", [MinMaxScaler, StandardScaler, SimpleImputer, OneHotEncoder, PrivateSearchCV])
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, 2**64, True])
+def test_a_charge_is_refused_for_a_seed_that_a_fit_refuses(kind, seed):
+    made = kind(**{**SETTINGS, **OTHERS[kind], "random_state": seed})
+    said = refusal(made.charge_for, 2)
+    assert "random_state must be" in said and said == refusal(made.fit, X, Y)
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC, MLPClassifier, SGDRegressor, Ridge, DPPCA])
+def test_a_charge_for_too_many_numbers_is_refused_before_memory_is_taken(kind):
+    """A charge for 10^9 features ended in a MemoryError, or took all memory."""
+    given = {name: value for name, value in {**ESTIMATORS, **OTHERS}[kind].items() if name != "classes"}
+    made = kind(**given, **SETTINGS)
+    for size in ((10**9,), (2**53,), *([(3, 10**9)] if "Classifier" in kind.__mro__[1].__name__ else [])):
+        with pytest.raises(ValueError, match="must have at most 268,435,456 numbers, got"):
+            made.charge_for(*size)
+
+
+WRONG_CALLBACKS = [lambda: None, lambda done: None, lambda done, total, more: None, lambda *, done, total: None]
+
+
+@pytest.mark.parametrize("callback", WRONG_CALLBACKS)
+@pytest.mark.parametrize("public_size", [None, N])
+def test_a_callback_of_other_arguments_is_refused_before_a_charge(callback, public_size):
+    book = Book()
+    made = LogisticRegression(NoisyGD(steps=2), classes=[0, 1], ledger=book, public_size=public_size,
+                              callback=callback, **SETTINGS)  # fmt: skip
+    with pytest.raises(
+        TypeError, match=r"callback must be a function of \(done, total\) or None, got a function of \("
+    ):
+        made.fit(X, Y)
+    assert not book.spends
+    seen = []
+    for good in (lambda *both: seen.append(both), lambda done, total, more=1: seen.append(done), print):
+        made.set_params(callback=good).fit(X, Y)
+    assert seen and book.spends == 3
+
+
+def test_functions_of_a_model_have_the_arguments_that_they_are_called_with():
+    from tightdp.train import CallableModel
+
+    with pytest.raises(TypeError, match=r"gradients must be a function of \(w, X, y\), got a function of \(w\)"):
+        CallableModel(1, lambda w: w)
+    with pytest.raises(TypeError, match=r"losses must be a function of \(w, X, y\) or None"):
+        CallableModel(1, lambda w, X, y: X, lambda w, X: X)
+    with pytest.raises(TypeError, match=r"factory must be a function of \(parameter\)"):
+        dp.calibrate(lambda: dp.Gaussian(1.0), epsilon=1.0, delta=1e-5)
 
 
 def test_a_charge_is_for_no_more_labels_than_are_declared():

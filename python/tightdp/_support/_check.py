@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import reprlib
@@ -154,6 +155,28 @@ def check_flag_argument(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {describe_argument(value)}")
     return bool(value)
+
+
+def check_function_argument(name: str, value: Any, parameters: str, optional: bool = False) -> Any:
+    """Returns ``value``, a function that can be called with these ``parameters``, such as "done, total".
+
+    With ``optional`` the value may be None. A function that does not tell its parameters is accepted, as some that are
+    written in C. Raises TypeError for anything else, before a run calls the function.
+    """
+    if value is None and optional:
+        return value
+    accepted = f"{name} must be a function of ({parameters}){' or None' if optional else ''}"
+    if not callable(value):
+        raise TypeError(f"{accepted}, got {describe_argument(value)}")
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return value
+    try:
+        found.bind(*parameters.split(", "))
+    except TypeError:
+        raise TypeError(f"{accepted}, got a function of {found}") from None
+    return value
 
 
 def refuse_masked_array(name: str, values: Any) -> None:

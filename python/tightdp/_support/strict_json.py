@@ -48,11 +48,9 @@ def read_strict_json_file(path: Path, build_from: Callable[[Any], Built]) -> Bui
     try:
         text = read_file_text(path, MOST_BYTES)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from None
+        raise ValueError(f"{path}: is not JSON: byte {error.start + 1} is not UTF-8") from None
     try:
         return build_from(parse_json(text))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {str(error)[:4000]}") from None
 
@@ -75,8 +73,10 @@ def parse_json(text: str) -> Any:
             parse_constant=_refuse_json_constant,
             parse_int=_parse_json_integer,
         )
-    except RecursionError as error:
-        raise ValueError(f"its values are nested too deeply: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON from line {error.lineno}, column {error.colno} on") from None
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 def _refuse_repeated_json_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -164,8 +164,7 @@ def check_driver_algorithm_settings(algorithm: Any, callback: Any) -> None:
     """Raises TypeError unless ``algorithm`` is an algorithm with its settings, and ``callback`` a function or None."""
     if isinstance(algorithm, type) or not callable(getattr(algorithm, "plan", None)):
         raise TypeError(f"algorithm must be an algorithm with its settings, such as DPSGD(), got {algorithm!r}")
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+    _check.check_function_argument("callback", callback, "done, total", optional=True)
 
 
 def check_records_for_algorithm(algorithm: Algorithm | None, in_blocks: bool) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
 
 from .._support.file_lock import LOCKS_FOLDERS, FileLock
-from .._support.files import open_regular_file
+from .._support.files import open_regular_file, read_file_text
+from .._support.strict_json import MOST_BYTES, parse_json
 from ..records.sources.rows import TextFormat
+from ..statement import Statement
+from ..statement.page import META_NAME, find_statement_in_page
 
 
 def add_cli_file_format_arguments(p: argparse.ArgumentParser) -> None:
@@ -46,33 +51,47 @@ def make_cli_file_path_near_data(data: Path, suffix: str) -> Path:
     return plain.with_suffix(suffix)
 
 
-LEDGER, MODEL, PAGE, FIGURE = "ledger", "model", "page", "figure"
+def read_output_path(text: str) -> Path:
+    """Returns the path that ``--out`` names. Raises an error of argparse for "" and "-", which name no file."""
+    if text in ("", "-") or "\0" in text:
+        raise argparse.ArgumentTypeError(
+            f"must be the path of a file, got {text!r}; the standard output is what a command prints on without --out"
+        )
+    return Path(text)
+
+
+LEDGER, MODEL, PAGE, FIGURE, TABLE = "ledger", "model", "page", "figure", "table"
 """Kinds of files that commands tell from other files before they replace one."""
 _OUTPUT_MARKS = {
     LEDGER: ((b"SQLite format 3",), 64),
     MODEL: ((b'"tightdp_model"',), -1),
-    PAGE: ((b"<!DOCTYPE html>",), 64),
+    PAGE: ((f'<meta name="{META_NAME}"'.encode(),), 1024),
     FIGURE: ((b"\x89PNG", b"%PDF", b"%!PS", b"<!DOCTYPE svg", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"WEBP"), 256),
 }
 """Bytes by any of which a kind is known, and the number of bytes of a file to look at; -1 stands for all of them."""
 
 
 def check_command_output(
-    out: Path | None, force: bool | None, inputs: Iterable[Path | None] = (), writes: str | None = None
+    out: Path | None,
+    force: bool | None,
+    inputs: Iterable[Path | None] = (),
+    writes: str | None = None,
+    headers: Iterable[Sequence[str]] = (),
 ) -> None:
     """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
 
     None stands for the standard output. ``force`` is the command's option, or None for a command that has no such
-    option. ``inputs`` are the files that the command reads, and ``writes`` is the kind of its output, or None.
+    option. ``inputs`` are the files that the command reads, and ``writes`` is the kind of its output. None stands for
+    a command that replaces no file. A TABLE is known by its first line, which is one of ``headers``.
 
-    A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link. A model
-    is replaced with ``force`` by another model alone, and a command that writes a model replaces nothing else. Any
-    other file is replaced with ``force``. A page replaces a page without ``force``, and a figure replaces a figure.
+    A file is replaced by one of its own kind alone, whatever ``force`` is. A model and a table are replaced only with
+    ``force``. A page and a figure are replaced without ``force``; ``check_page_may_be_replaced`` looks at the model of
+    a page. A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link.
     """
     if out is None:
         return
-    if not out.name or out.is_dir() or (writes == MODEL and out.exists() and not out.is_file()):
-        raise ValueError(f"--out {out}: must be a file, and this is a folder or a device")
+    if not out.name or (out.exists() and not out.is_file()):
+        raise ValueError(f"--out {out}: must be a file, and this is a folder, a pipe or a device")
     if out.is_symlink() and (out.is_file() or not out.exists()):
         raise ValueError(f"--out {out}: must be a file, and this is a link: name the file that it leads to")
     for given in inputs:
@@ -80,7 +99,7 @@ def check_command_output(
             raise ValueError(f"--out {out}: must not be the file that records are read from")
     _check_ledger_owns_no_cli_file(out)
     if out.is_file():
-        _check_file_may_be_replaced(out, force, writes)
+        _check_file_may_be_replaced(out, force, writes, headers)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
@@ -95,17 +114,42 @@ def _check_ledger_owns_no_cli_file(out: Path) -> None:
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
 
 
-def _check_file_may_be_replaced(out: Path, force: bool | None, writes: str | None) -> None:
+def _check_file_may_be_replaced(
+    out: Path, force: bool | None, writes: str | None, headers: Iterable[Sequence[str]]
+) -> None:
     """Raises ValueError if a command that writes this kind must not replace the file ``out``."""
     found = next((kind for kind in _OUTPUT_MARKS if _has_cli_file_mark(out, kind)), None)
+    if found is None and any(_has_cli_file_header(out, header) for header in headers):
+        found = TABLE
     if found == LEDGER or (found == MODEL and writes != MODEL):
         raise ValueError(f"--out {out}: is a {found}, which holds what budget was spent on: name another file")
-    if writes == MODEL and found != MODEL:
-        raise ValueError(f"--out {out}: is no model, and --force replaces models alone: name another file")
-    if not force and not (found == writes and found in (PAGE, FIGURE)):
+    if writes is None or found != writes:
+        which = "" if writes is None else f", and is no {writes} of this command, which replaces no other file"
+        raise ValueError(f"--out {out}: exists already{which}: name another file")
+    if not force and found not in (PAGE, FIGURE):
         cost = ", and a model cost budget" if found == MODEL else ""
-        ways = "name another file" if force is None else "name another file, or give --force"
-        raise ValueError(f"--out {out}: exists already{cost}: {ways}")
+        raise ValueError(f"--out {out}: exists already{cost}: name another file, or give --force")
+
+
+def _has_cli_file_header(path: Path, header: Sequence[str]) -> bool:
+    """Tells whether the first line of a file has these names of columns, as commands write them."""
+    line = StringIO()
+    csv.writer(line, lineterminator="\n").writerow(header)
+    expected = line.getvalue().encode()
+    with open_regular_file(path) as file:
+        return file.read(len(expected)) == expected
+
+
+def check_page_may_be_replaced(out: Path | None, statement: Statement, force: bool) -> None:
+    """Raises ValueError if ``out`` is the page of another model than that of ``statement``, unless ``force``."""
+    if out is None or force or not out.exists():
+        return
+    try:
+        plain = parse_json(find_statement_in_page(read_file_text(out, MOST_BYTES)) or "")
+    except ValueError:  # no text in UTF-8 is a ValueError too
+        plain = None
+    if statement.parameters is None or not isinstance(plain, dict) or plain.get("parameters") != statement.parameters:
+        raise ValueError(f"--out {out}: is the page of another model: name another file, or give --force")
 
 
 @contextmanager

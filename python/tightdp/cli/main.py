@@ -113,6 +113,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _make_cli_error_printable(error: Exception) -> str:
     """Returns an error as one line without control characters.
 
-    Names of columns come from files, and may contain characters that a terminal would obey.
+    Names of columns come from files, and may contain characters that a terminal would obey. An error of the operating
+    system is its words after the name of the file.
     """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(str(error).split()))
+    words = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        words = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(words.split()))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._support import _check
 from ..algorithms.driver import make_algorithm_source
+from ..clipping_and_noise.noise import RandomSource
 from ..composition import Composition
 from ..mechanisms import Gaussian
 from ..models.contribution_grid import choose_contribution_grid, exact_bound
@@ -28,10 +29,25 @@ from ..records.sources.choose_source import (
 from ..records.stream import RecordStream
 from ..statement import Statement
 from ..statement.wording import AGAIN, format_stated_exactly
-from .second_moment import DIGITS, SecondMomentEstimator, build_second_moment_query, unpack_second_moment
+from .second_moment import (
+    DIGITS,
+    SecondMomentEstimator,
+    build_second_moment_query,
+    check_second_moment_size,
+    unpack_second_moment,
+)
 from .shared.private_fit import wrap_private_fit
 from .shared.public_facts import UNSCALED
 from .shared.sklearn_interface import BaseEstimator, TransformerMixin, require_fitted, validate_estimator_features
+
+
+class _Settings(NamedTuple):
+    """The settings of ``fit`` after they were checked."""
+
+    noise: float
+    max_norm: float
+    source: RandomSource
+    center: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -78,12 +94,30 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
     random_state: int | None = None
     ledger: Any = None
 
-    def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
+    def charge_for(self, n_features: int | None = None, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit``, which does not depend on the records.
 
-        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
+        ``n_features`` is an integer >= 1, or None if the number of features is not known. ``n_classes`` is ignored.
+        Raises the errors that ``fit`` would raise about the settings.
         """
-        return Gaussian(self._resolve_second_moment_noise()) * 1
+        noise, _, _, center = self._check_pca_settings()
+        self._check_component_count(n_features, center)
+        return Gaussian(noise) * 1
+
+    def _check_pca_settings(self) -> _Settings:
+        """Returns the settings that need no features. Raises ValueError or TypeError for one out of its range."""
+        noise = self._resolve_second_moment_noise()
+        bound = exact_bound("max_norm", self.max_norm)
+        source = make_algorithm_source(self.random_state)
+        return _Settings(noise, bound, source, _check.check_flag_argument("center", self.center))
+
+    def _check_component_count(self, n_features: int | None, center: bool) -> int:
+        """Returns ``n_components``. Raises ValueError or TypeError unless this many features have so many."""
+        if n_features is None:
+            return _check.check_count_argument("n_components", self.n_components)
+        most = _check.check_count_argument("n_features", n_features)
+        check_second_moment_size(most + center)
+        return _check.check_count_argument("n_components", self.n_components, most=most)
 
     @wrap_private_fit
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -91,12 +125,9 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
 
         Returns the estimator itself.
         """
-        noise = self._resolve_second_moment_noise()
-        bound = exact_bound("max_norm", self.max_norm)
-        source = make_algorithm_source(self.random_state)
+        noise, bound, source, center = self._check_pca_settings()
         blocks = as_source_blocks_without_targets(X)
         refuse_weighted_blocks(blocks, "DPPCA")
-        center = _check.check_flag_argument("center", self.center)
         length, constant = _choose_pca_constant(bound) if center else (bound, None)
         rows = _FeaturePreparation(constant)
         records: Records | RecordStream
@@ -107,8 +138,8 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
             records = RecordStream.from_blocks(blocks, rows)
             self.n_features_in_ = blocks.width
         size = self.n_features_in_
-        count = _check.check_count_argument("n_components", self.n_components, most=size)
-        whole = size + self.center
+        count = self._check_component_count(size, center)
+        whole = size + center
         released, ledger = self._release_moment(build_second_moment_query(records, length, whole), noise, source)
         moment = unpack_second_moment(released, whole)
         self.mean_: NDArray[np.float64] = np.zeros(size)

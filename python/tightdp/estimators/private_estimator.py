@@ -36,7 +36,7 @@ from ..records.blocks import Blocks, resolve_largest_weight_of_records
 from ..records.sources.choose_source import as_source_blocks
 from ..records.stream import RecordStream
 from ..release_gate.budget import Target
-from ..release_gate.oracle import Oracle, Public
+from ..release_gate.oracle import Oracle, Public, check_number_of_parameters
 from ..statement import Statement
 from .labels import LabelRelease
 from .preparation import (
@@ -130,6 +130,7 @@ class PrivateEstimator(NestedParameters):
 
         The run is rehearsed on an empty set of records, before any charge.
         """
+        check_number_of_parameters("the model", model.size)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
         check_driver_algorithm_settings(algorithm, self.callback)
         make_algorithm_source(self.random_state)

@@ -32,7 +32,12 @@ from ..release_gate.budget import FixedPlan
 from ..statement import Statement
 from ..statement.wording import AGAIN
 from .scale import EstimatorScale
-from .second_moment import SecondMomentEstimator, build_second_moment_query, unpack_second_moment
+from .second_moment import (
+    SecondMomentEstimator,
+    build_second_moment_query,
+    check_second_moment_size,
+    unpack_second_moment,
+)
 from .shared.private_fit import wrap_private_fit
 from .shared.public_facts import UNSCALED, describe_estimator_bounds
 from .shared.sklearn_interface import (
@@ -163,6 +168,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
 
     def _check_ridge_estimator_settings(self, size: int) -> _Settings:
         """Returns the settings for ``size`` features. Raises ValueError or TypeError for a setting out of range."""
+        check_second_moment_size(size + 1)
         noise, penalty = self._resolve_second_moment_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
         inputs = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)

@@ -22,7 +22,7 @@ from ..models.model_records import Records
 from ..records.stream import RecordStream
 from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_budget
 from ..release_gate.gate import Gate
-from ..release_gate.oracle import CHUNK, Integers, Query
+from ..release_gate.oracle import CHUNK, Integers, Query, check_number_of_parameters
 
 DIGITS = 16
 """Number of binary digits of a row's entries, which are rounded to a grid. The entries, in units of the grid, are below
@@ -64,6 +64,11 @@ class SecondMomentEstimator:
         self.charged_: Composition = budget.charge()
         self.privacy_: Bound = self.charged_.epsilon(self._delta)
         return found, payment.ledger_text
+
+
+def check_second_moment_size(size: int) -> None:
+    """Raises ValueError if the second moment of rows of this length has more numbers than a release may have."""
+    check_number_of_parameters("the second moment", size * (size + 1) // 2)
 
 
 def build_second_moment_query(records: Records | RecordStream, max_norm: float, size: int | None = None) -> Query:

@@ -67,7 +67,9 @@ class SQLiteLedgerStore:
                 outcome = UNKNOWN if write else UNDONE
                 run("COMMIT")
         except sqlite3.Error as error:  # closing the connection undoes the transaction
-            why = str(error) or "is malformed"  # Python 3.10 drops a message that is not UTF-8
+            why = str(error) or "is damaged"  # Python 3.10 drops a message that is not UTF-8
+            if type(error) is sqlite3.DatabaseError:  # SQLite cannot read the file
+                why = "is damaged, or is no ledger"
             if why == "database is locked":  # by a program that does not take the folder's lock first
                 why = f"another program held its lock for {SECONDS} seconds: end that program, or try again later"
             raise LedgerError(f"{self.name}: {why}; {outcome}") from error

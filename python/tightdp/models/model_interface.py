@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support import _check
 from . import dense
 from .dense import DenseLayer, Integers
 from .dense import Vector as Vector
@@ -129,7 +130,8 @@ class CallableModel(Model):
 
     The functions may return NumPy arrays, arrays with ``__dlpack__`` on the CPU, or arrays with ``.get()`` (CuPy).
 
-    Raises ValueError if ``initial``, or what a function returns, has another shape.
+    Raises ValueError if ``initial``, or what a function returns, has another shape, and TypeError if a function takes
+    other arguments.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, Records
@@ -151,7 +153,8 @@ class CallableModel(Model):
         initial: Vector | None = None,
     ) -> None:
         self.size = size
-        self._gradients, self._losses = gradients, losses
+        self._gradients = _check.check_function_argument("gradients", gradients, "w, X, y")
+        self._losses = _check.check_function_argument("losses", losses, "w, X, y", optional=True)
         self._initial = np.zeros(size) if initial is None else np.array(initial, dtype=np.float64)
         if self._initial.shape != (size,):
             raise ValueError(f"initial must have shape ({size},), got {self._initial.shape}")

@@ -113,8 +113,9 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def charge_for(self, n_features: int = 1, n_classes: int = 2) -> Composition:
         """Returns the charge of ``fit``, which does not depend on the records.
 
-        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the budget.
+        ``n_features`` and ``n_classes`` are ignored. Raises the errors that ``fit`` would raise about the settings.
         """
+        make_algorithm_source(self.random_state)
         return self._charge(self._plan_budget()[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

@@ -83,7 +83,8 @@ class Gate:
         callback: Callable[[int], object] | None = None,
         pay: Callable[[], object] | None = None,
     ) -> None:
-        self._budget, self._source, self._callback, self._pay = budget, source, callback, pay
+        self._callback = _check.check_function_argument("callback", callback, "releases", optional=True)
+        self._budget, self._source, self._pay = budget, source, pay
         self._history: list[Mechanism] = []
         self._lock = threading.Lock()
 

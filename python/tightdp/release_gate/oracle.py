@@ -83,6 +83,16 @@ class Query:
     """Whether the value is a vector of scores to choose from."""
 
 
+MOST_NUMBERS = 2**28
+"""Largest number of parameters of a model, and of numbers in one release: 2 GiB of doubles."""
+
+
+def check_number_of_parameters(name: str, size: int) -> None:
+    """Raises ValueError if ``name`` would have more numbers than MOST_NUMBERS, before memory is taken for them."""
+    if size > MOST_NUMBERS:
+        raise ValueError(f"{name} must have at most {MOST_NUMBERS:,} numbers, got {size:,}: use fewer columns")
+
+
 @dataclass(frozen=True)
 class Public:
     """Facts that an algorithm may know without a release, because they do not depend on the records.

@@ -117,6 +117,8 @@ def hash_safetensors_for_statement(path: Path) -> str:
             return hash_statement_parameters_of_arrays(
                 _read_statement_safetensors_header(header, file, 8 + length, size)
             )
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}: is no safetensors file: its header is not UTF-8") from None
         except ValueError as error:
             raise ValueError(f"{path}: {str(error)[:500]}") from None
 

@@ -311,7 +311,7 @@ class Statement:
         try:
             plain = parse_json(_check_statement_text("text", text))
         except ValueError as error:
-            raise ValueError(f"text must be what Statement.to_json wrote, which is JSON: {error}") from None
+            raise ValueError(f"text must be what Statement.to_json wrote: {error}") from None
         return cls.from_dict(plain, patient=patient)
 
     @classmethod

@@ -81,8 +81,7 @@ def calibrate(
     >>> (dp.Gaussian(sigma) * 10).epsilon(1e-6).upper <= 1.0
     True
     """
-    if not callable(factory):
-        raise TypeError(f"factory must be a function of one parameter, got {factory!r}")
+    _check.check_function_argument("factory", factory, "parameter")
     target = _check.nonnegative("epsilon", epsilon)
     delta = _check.below_one("delta", delta)
     low, high = _check.positive("low", low), _check.positive("high", high)

@@ -168,7 +168,7 @@ class Accountant:
         try:
             plain = parse_json(text)
         except ValueError as error:
-            raise ValueError(f"text must be what Accountant.to_json wrote, which is JSON: {error}") from None
+            raise ValueError(f"text must be what Accountant.to_json wrote: {error}") from None
         return cls._from_plain(plain, "text")
 
     @classmethod

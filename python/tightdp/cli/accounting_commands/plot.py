@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from ... import plots
 from .. import command_files
@@ -33,7 +32,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     p.add_argument(
         "--out",
-        type=Path,
+        type=command_files.read_output_path,
         required=True,
         help="image file of a kind that matplotlib writes; an older figure is replaced",
     )

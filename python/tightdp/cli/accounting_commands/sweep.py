@@ -14,7 +14,6 @@ import math
 import sys
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 from ...mechanisms import Gaussian, PoissonSampled
 from .. import command_files
@@ -24,6 +23,11 @@ from .number import parse_numbers_argument
 
 SETTINGS = ("noise_multiplier", "sampling_probability", "steps")
 """Settings of DP-SGD, in the order of their columns."""
+HEADERS = {
+    "delta": (*SETTINGS, "delta", "epsilon_lower", "epsilon_upper", "engine"),
+    "epsilon": (*SETTINGS, "epsilon", "delta_lower", "delta_upper", "engine"),
+}
+"""First lines of tables, by the option that is given."""
 MOST_ROWS = 1_000_000
 """Largest number of rows, about as many as a spreadsheet can hold. A longer table is better written by a program."""
 
@@ -38,8 +42,8 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     at = p.add_mutually_exclusive_group(required=True)
     at.add_argument("--delta", type=parse_numbers_argument, help="bound epsilon at this delta (default: none)")
     at.add_argument("--epsilon", type=parse_numbers_argument, help="bound delta at this epsilon (default: none)")
-    p.add_argument("--out", type=Path, help="CSV file (default: standard output)")
-    p.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
+    p.add_argument("--out", type=command_files.read_output_path, help="CSV file (default: standard output)")
+    p.add_argument("--force", action="store_true", help="replace the file of --out if tightdp sweep wrote it")
     p.add_argument("--progress", action="store_true", help="show a progress bar even where there is no terminal")
     shared.add_question_arguments(p)
 
@@ -57,7 +61,9 @@ def run_command(arguments: argparse.Namespace) -> int:
         if steps != int(steps):
             raise ValueError(f"steps must be integers, got {steps!r}")
         rows.append((PoissonSampled(Gaussian(sigma), q) * int(steps), (sigma, q, int(steps), given)))
-    command_files.check_command_output(arguments.out, arguments.force)
+    command_files.check_command_output(
+        arguments.out, arguments.force, writes=command_files.TABLE, headers=HEADERS.values()
+    )
     # No bar is needed if the rows themselves appear on a terminal.
     to_terminal = arguments.out is None and sys.stdout.isatty()
     progress = ProgressBar(arguments.progress or (sys.stderr.isatty() and not to_terminal), unit="rows")
@@ -65,7 +71,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     to = nullcontext(sys.stdout) if arguments.out is None else arguments.out.open("w", encoding="utf-8", newline="")
     with to as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*names, f"{quantity}_lower", f"{quantity}_upper", "engine"])
+        writer.writerow(HEADERS[at])
         for done, (mechanisms, row) in enumerate(rows, 1):
             bound = getattr(mechanisms, quantity)(row[-1], **asked)
             writer.writerow([*row, bound.lower, bound.upper, bound.engine])

@@ -26,7 +26,7 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     p.add_argument("data", type=Path, help="CSV file with a header, plain or gzip, or a Parquet or Arrow file")
     p.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
-    p.add_argument("--out", type=Path, help="the schema (default: DATA.schema.json)")
+    p.add_argument("--out", type=command_files.read_output_path, help="the schema (default: DATA.schema.json)")
     p.add_argument("--learn", action="store_true", help="bounds and categories are to be learned with noise")
     command_files.add_cli_file_format_arguments(p)
 

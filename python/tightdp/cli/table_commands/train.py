@@ -156,7 +156,7 @@ def _add_train_output_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--dry-run", action="store_true", help="check everything, and print what it would charge; nothing is spent"
     )
-    p.add_argument("--out", type=Path, help="model file (default: DATA.model.json)")
+    p.add_argument("--out", type=command_files.read_output_path, help="model file (default: DATA.model.json)")
     p.add_argument("--force", action="store_true", help="replace a model file if there is one, which cost budget")
     command_files.add_cli_file_format_arguments(p)
     p.add_argument("--progress", action="store_true", help="draw the progress bar even when not on a terminal")

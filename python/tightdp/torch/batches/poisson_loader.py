@@ -167,8 +167,7 @@ class PoissonLoader:
             if physical_batch_size is None
             else _check.check_count_argument("physical_batch_size", physical_batch_size)
         )
-        if collate_fn is not None and not callable(collate_fn):
-            raise TypeError(f"collate_fn must be a function of a list of records or None, got {collate_fn!r}")
+        _check.check_function_argument("collate_fn", collate_fn, "records", optional=True)
         for name in sorted(options.keys() - set(SAFE_OPTIONS)):
             raise TypeError(
                 f"{name} must be left out: Poisson sampling decides which records are in a batch, and in what order. "

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..._support import _check
 from ..batches import collated_batch
 
 _BATCH_NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -188,6 +189,7 @@ def check_model_loss_fn(loss_fn: Any) -> None:
             f"loss_fn must be a function of the model and a batch, got {kind}: such as `lambda model, batch: "
             f"cross_entropy(model(batch[0]), batch[1], reduction='none')`"
         )
+    _check.check_function_argument("loss_fn", loss_fn, "model, batch")
 
 
 def check_loss_tensor_of_model(losses: Any, records: int) -> Any:

@@ -308,8 +308,7 @@ class PrivateRun:
         After each step, ``callback`` gets the number of charged steps and of planned steps. It may read ``losses_``,
         whose last entry is the mean training loss that was released last.
         """
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be a function of (done, total) or None, got {callback!r}")
+        _check.check_function_argument("callback", callback, "done, total", optional=True)
         while self._account.remaining_steps:
             for batch in self.loader:
                 self.step(loss_fn, batch)

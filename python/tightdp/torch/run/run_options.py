@@ -47,8 +47,7 @@ class Batches:
     def __post_init__(self) -> None:
         if self.physical_size is not None:
             _check.check_count_argument("physical_size", self.physical_size)
-        if self.collate_fn is not None and not callable(self.collate_fn):
-            raise TypeError(f"collate_fn must be a function of a list of records or None, got {self.collate_fn!r}")
+        _check.check_function_argument("collate_fn", self.collate_fn, "records", optional=True)
         _check.check_dataclass_fields(self, _check.check_flag_argument, "padded")
         if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
             raise TypeError(f"options must map DataLoader's options to values, without collate_fn, got {self.options}")
