@@ -232,7 +232,10 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("relation", ["add", "remove", "replace", "replace_special"])
+@pytest.mark.parametrize(
+    "relation",
+    ["remove", "replace_special", *(pytest.param(one, marks=pytest.mark.slow) for one in ("add", "replace"))],
+)
 @pytest.mark.parametrize("inner", SAMPLED, ids=repr)
 def test_no_delta_at_epsilon_0_exceeds_the_probability_that_the_record_is_drawn(inner, relation):
     """The outputs have the same law unless the record is drawn."""

@@ -4,7 +4,6 @@ import ast
 import fnmatch
 import functools
 import importlib
-import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -79,17 +78,18 @@ def classes() -> dict[str, set[str] | None]:
     members: dict[str, set[str] | None] = {}
     package = ROOT / "python"
     for path in (package / "tightdp").rglob("*.py"):
-        names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
-        if names:
+        lines = path.read_text().splitlines()
+        nodes = [node for node in ast.parse("\n".join(lines)).body if isinstance(node, ast.ClassDef)]
+        if nodes:
             module = imported(".".join(path.relative_to(package).with_suffix("").parts))
-        for name in names:
-            known = members.setdefault(name, set())
+        for node in nodes:
+            known = members.setdefault(node.name, set())
             if module is None or known is None:
-                members[name] = None
+                members[node.name] = None
                 continue
-            of = getattr(module, name)
+            of = getattr(module, node.name)
             fields = {field for base in of.__mro__ for field in vars(base).get("__annotations__", {})}
-            known.update(dir(of), fields, set_by(inspect.getsource(of)))
+            known.update(dir(of), fields, set_by("\n".join(lines[node.lineno - 1 : node.end_lineno])))
     return members
 
 

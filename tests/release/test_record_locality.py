@@ -243,7 +243,9 @@ def table_of(at, rows, labels, folder):
 @pytest.mark.parametrize(
     ("made", "at"),
     [
-        pytest.param(made, at, id=f"{name}-{at.__name__}", marks=[pytest.mark.slow] * (made is search))
+        pytest.param(
+            made, at, id=f"{name}-{at.__name__}", marks=[pytest.mark.slow] * (made in (search, search_of_pipelines))
+        )
         for name, made, at in CASES
     ],
 )

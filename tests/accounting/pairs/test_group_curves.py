@@ -29,6 +29,7 @@ RUNS = [
 RELATIONS = ["add", "remove", "add_or_remove", "replace"]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     st.sampled_from(RUNS),
