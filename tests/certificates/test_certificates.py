@@ -288,6 +288,7 @@ def test_an_end_that_is_moved_past_the_truth_is_not_verified(name):
             assert not verify.check(moved(text, 0, 1 + 1e-9))
 
 
+@pytest.mark.slow
 def test_ends_past_a_truth_of_high_precision_are_not_verified():
     """Truths by 40-digit integrals and formulas of their own: see each line."""
     mp = pytest.importorskip("mpmath").mp

@@ -259,7 +259,7 @@ PLANNED_FOR_ANY_NUMBER = {
 @pytest.mark.parametrize(
     ("name", "epsilon"),
     [
-        pytest.param(name, e, marks=[pytest.mark.slow] * ("tiny" in name or e == 1.0))
+        pytest.param(name, e, marks=[pytest.mark.slow] * ("tiny" in name or name == "both" or e == 1.0))
         for name in PLANNED_FOR_ANY_NUMBER
         for e in ((1.0,) if "tiny" in name else (0.1, 1.0, 10.0))
     ],

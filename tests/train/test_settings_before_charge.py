@@ -129,7 +129,7 @@ def test_every_setting_of_an_algorithm(algorithm, name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("algorithm", [NoisyGD, DPSGD, ObjectivePerturbation])
+@pytest.mark.parametrize("algorithm", [NoisyGD, pytest.param(DPSGD, marks=pytest.mark.slow), ObjectivePerturbation])
 @pytest.mark.parametrize(("estimator", "name"), [(e, name) for e in ESTIMATORS for name in settings_of(e)[1:]])
 def test_every_setting_of_an_estimator(estimator, algorithm, name):
     for value in values(name):

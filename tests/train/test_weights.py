@@ -172,7 +172,7 @@ ONE = np.array([[0.7, 0.5, -0.4]])
 
 @EACH
 @pytest.mark.parametrize("size", [1.0, 1e6])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_no_weight_moves_a_release_by_more_than_the_bound(algorithm, size, dtype):
     """One record more, of any weight: the integers behind the gate move by what is declared at most."""
     g = np.random.default_rng(4)

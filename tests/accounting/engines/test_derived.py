@@ -144,6 +144,7 @@ def test_one_run_is_the_run():
         assert again.lower == pytest.approx(run.epsilon(1e-5).lower, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_repeated_runs_compose_and_compare():
     run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100
     search = dp.RepeatAndSelect(run, 10.0)

@@ -210,7 +210,7 @@ def check(parts, direction, target, epsilons, request):
 
 
 @pytest.mark.parametrize(
-    "settings", [20, pytest.param(60, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.hunt)]
+    "settings", [8, pytest.param(60, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.hunt)]
 )
 def test_a_fresh_sample_of_the_box(settings):
     draw = Draw(random.randrange(10**9))

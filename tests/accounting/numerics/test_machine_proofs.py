@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "docs" / "theory" / "machine"
 COMMANDS = {".g": ["gappa"], ".sollya": ["sollya", "--warnonstderr"], ".v": ["coqc", "-q"]}
-SLOW = {"mills.sollya", "mills_ratio.g", "mills_slope.g"}
+SLOW = {"inequalities.v", "mills.sollya", "mills_ratio.g", "mills_slope.g"}
 """Scripts that take seconds."""
 
 

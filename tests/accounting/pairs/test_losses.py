@@ -20,7 +20,7 @@ def gaussian_loss(points=1 << 12, **options):
 
 @pytest.mark.parametrize("mirrored", [True, False])
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_a_distribution_function_bounds_the_curve_on_both_sides(mirrored, direction, count):
     run = gaussian_loss(mirrored=mirrored) * count
     for epsilon in (-2.0, 0.0, 0.5, 2.0, 5.0, 8.0):

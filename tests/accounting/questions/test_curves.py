@@ -196,6 +196,7 @@ def test_the_line_of_nothing_is_held_by_both_ends(alpha):
     assert Fraction(float(curve.lower[0])) <= truth <= Fraction(float(curve.upper[0])) + Fraction(2, 10**300)
 
 
+@pytest.mark.slow
 def test_beta_is_at_most_what_the_advantage_implies():
     """Where delta at 0 is nearly 1, whatever else is known of the curve (docs/theory/conversions.md, section 9)."""
     run = dp.PoissonSampled(dp.Gaussian(0.15), 0.01) * 1000

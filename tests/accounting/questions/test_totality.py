@@ -63,7 +63,7 @@ def test_a_law_whose_steps_are_far_finer_than_a_lattice():
     assert bound.lower <= plain.upper * (1 + 1e-9) and plain.lower * (1 - 1e-9) <= bound.upper
 
 
-@pytest.mark.parametrize("settings", [8, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("settings", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_random_sample_of_the_box(settings):
     draw = random.Random(5)
     for _ in range(settings):
