@@ -68,7 +68,10 @@ def certificates(name: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("few steps", "many sampled Laplace"))) for name in RUNS],
+)
 def test_both_ends_of_an_answer_are_verified(name):
     for text in certificates(name):
         assert verify.check(text), verify.explain(text)

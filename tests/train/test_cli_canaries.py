@@ -114,7 +114,7 @@ def scanned(folder, seen, canaries):
     return written
 
 
-@pytest.mark.parametrize("classes", ["--classes", "--learn-classes"])
+@pytest.mark.parametrize("classes", [pytest.param("--classes", marks=pytest.mark.slow), "--learn-classes"])
 @pytest.mark.parametrize(
     "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp-agd")) for name in ALGORITHMS]
 )

@@ -101,7 +101,7 @@ def values(name):
     "algorithm", [pytest.param(kind, marks=[pytest.mark.slow] * (kind is DPAGD)) for kind in QUICK]
 )
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("regularization", [0.0, 0.1])
+@pytest.mark.parametrize("regularization", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 @pytest.mark.parametrize("public_size", [None, pytest.param(N, marks=pytest.mark.slow)])
 def test_every_estimator_with_every_algorithm(estimator, algorithm, regularization, public_size):
     given = {**SETTINGS, **ESTIMATORS[estimator], "regularization": regularization, "public_size": public_size}

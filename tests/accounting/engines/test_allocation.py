@@ -106,6 +106,7 @@ def test_a_mean_of_one_is_the_mechanism():
                 assert truth.lower <= laws.upper.delta(at, direction) <= truth.upper * 1.001 + 1e-6
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(SIGMAS, st.integers(2, 3000), st.floats(0.0, 3.0), st.sampled_from(DIRECTIONS))
 def test_between_one_poisson_step_and_fewer_steps(sigma, steps, at, direction):

@@ -37,8 +37,9 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=str)
-@pytest.mark.parametrize("relation", ["remove", pytest.param("replace_special", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("relation", ["remove", "replace_special"])
 def test_beside_what_reveals_next_to_nothing_a_part_is_itself(part, relation):
     alone, beside = part._to_composition(), part + dp.PureDP(1e-9)
     one, other = (run.epsilon(0.05, neighbors=relation).upper for run in (alone, beside))
