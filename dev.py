@@ -81,7 +81,7 @@ def pytest(place: Path, *options: str) -> None:
 
 
 def test() -> None:
-    """Runs the tests that take some seven minutes on two cores and need no larger library than scikit-learn."""
+    """Runs the tests that take less than five minutes on two cores and need no larger library than scikit-learn."""
     install("test")
     pytest(VENV, *QUICK, f"--skipped-to={SKIPPED}")
 

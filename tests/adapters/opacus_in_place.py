@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     from tightdp.adapters import opacus as ours
 
 EXPECTED = {
-    # Values of other algorithms, all above ours: test_opacus.py holds ours between the truth and theirs.
+    # Values of other algorithms, all above ours: test_opacus_accountant.py holds ours between the truth and theirs.
     "test_rdp_accountant": "Opacus' Renyi bound",
     "test_gdp_accountant": "the central limit, an approximation",
     "test_prv_accountant": "Opacus' PRV bound, with its error of 0.01",

@@ -83,6 +83,7 @@ def test_multipliers_beyond_doubles():
         assert low == 0.0 and up <= 1e-150
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own():
     """The loss of Laplace noise by its distribution function, as prv_accountant's notebook writes it."""
 

@@ -187,7 +187,7 @@ CASES = {
     "NoisyGD, centre": Case(centre, 0.8, 2000, slow=True),
     "DPAGD, Gumbel": Case(dpagd("gumbel"), 0.5, 3000, slow=True),
     "DPAGD, exponential": Case(dpagd("exponential"), 0.5, 1500, slow=True),
-    "selection, exponential mechanism": Case(selection(dp.BoundedRange(2.0)), 0.5, 12_000, (0.5,)),
+    "selection, exponential mechanism": Case(selection(dp.BoundedRange(2.0)), 0.5, 12_000, (0.5,), slow=True),
     "selection, permute-and-flip": Case(selection(dp.PureDP(1.5)), 0.5, 12_000, (0.5,)),
     "AdaCliP": Case(adaclip, 0.5, 1500, slow=True),
     "DPIS": Case(dpis(1.0), 0.5, 3000, slow=True),
@@ -195,6 +195,6 @@ CASES = {
     "DPIS, released norms": Case(dpis_with_released_norms, 0.1, 750, slow=True),
     "OutputPerturbation": Case(logistic(OutputPerturbation(noise_multiplier=0.7), 3.0), 0.1, 2500, slow=True),
     "ObjectivePerturbation": Case(logistic(ObjectivePerturbation(), 0.5, Target(3.0, 1e-2)), 0.1, 2500, slow=True),
-    "MLPClassifier": Case(perceptron, 0.8, 3000),
+    "MLPClassifier": Case(perceptron, 0.8, 3000, slow=True),
     "DPPCA": Case(principal_components, 0.7, 4000),
 }

@@ -68,7 +68,10 @@ def certificates(name: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("few steps", "many sampled Laplace"))) for name in RUNS],
+)
 def test_both_ends_of_an_answer_are_verified(name):
     for text in certificates(name):
         assert verify.check(text), verify.explain(text)
@@ -232,7 +235,10 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("relation", ["add", "remove", "replace", "replace_special"])
+@pytest.mark.parametrize(
+    "relation",
+    ["remove", "replace_special", *(pytest.param(one, marks=pytest.mark.slow) for one in ("add", "replace"))],
+)
 @pytest.mark.parametrize("inner", SAMPLED, ids=repr)
 def test_no_delta_at_epsilon_0_exceeds_the_probability_that_the_record_is_drawn(inner, relation):
     """The outputs have the same law unless the record is drawn."""
@@ -285,6 +291,7 @@ def test_an_end_that_is_moved_past_the_truth_is_not_verified(name):
             assert not verify.check(moved(text, 0, 1 + 1e-9))
 
 
+@pytest.mark.slow
 def test_ends_past_a_truth_of_high_precision_are_not_verified():
     """Truths by 40-digit integrals and formulas of their own: see each line."""
     mp = pytest.importorskip("mpmath").mp

@@ -147,6 +147,7 @@ def test_a_record_without_a_finite_feature_counts_as_wrong(records):
     assert 0.3 < search.best_score_ < 0.6
 
 
+@pytest.mark.slow
 def test_pipelines_and_their_settings(records, tmp_path):
     X, y = records
     table = {"a": X[:, 0] * 1000, "b": X[:, 1], "t": np.where(X[:, 1] > 0, "up", "down")}

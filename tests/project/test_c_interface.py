@@ -115,7 +115,15 @@ def test_equal_entries_are_one(library):
     assert out.lower <= whole.upper and whole.lower <= out.upper
 
 
-@pytest.mark.parametrize("entries", [[(1e-6, 0.1, 1)], [(1e-4, 0.3, 10)], [(1.0, 0.01, 2.0**53 - 1)] * 2000], ids=len)
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(1e-6, 0.1, 1)],
+        [(1e-4, 0.3, 10)],
+        pytest.param([(1.0, 0.01, 2.0**53 - 1)] * 2000, marks=pytest.mark.slow),
+    ],
+    ids=len,
+)
 def test_hard_questions_have_answers(library, entries):
     for function, at in ((library.tightdp_epsilon, 1e-5), (library.tightdp_delta, 1.0)):
         code, out = ask(function, entries, at)

@@ -19,7 +19,9 @@ MODULES = sorted(
 )
 KINDS = {"python", "bash", *pages.WITH}
 RUNNING = {page: kinds for page in pages.PAGES if (kinds := {block.kind for block in pages.blocks(page)}) & KINDS}
-SLOW = "docs/audit.md", "docs/howto/larger-than-memory.md", "docs/howto/tuning.md"
+SLOW = {
+    f"docs/{name}.md" for name in ("audit", "howto/larger-than-memory", "howto/plots", "howto/tuning", "howto/verify")
+}
 """Pages whose examples take seconds."""
 
 

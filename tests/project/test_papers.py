@@ -37,6 +37,7 @@ def first_cells(tasks, *keys):
     return list({tuple(task.get(key) for key in keys): task for task in reversed(tasks)}.values())
 
 
+@pytest.mark.slow
 def test_each_part_of_dp_agd_runs(made_up_data, monkeypatch):
     monkeypatch.setattr(dp_agd, "DRAWS", 10)
     monkeypatch.setattr(dp_agd, "FOLDS", 2)
@@ -54,6 +55,7 @@ def test_each_part_of_dpis_runs(made_up_data):
         assert dpis.evaluate(task)
 
 
+@pytest.mark.slow
 def test_each_part_of_adaclip_and_of_all_algorithms_runs(made_up_data, monkeypatch):
     adaclip, every = pytest.importorskip("adaclip"), pytest.importorskip("all_algorithms")
     for task in first_cells(adaclip.tasks(1), "part"):

@@ -243,7 +243,9 @@ def table_of(at, rows, labels, folder):
 @pytest.mark.parametrize(
     ("made", "at"),
     [
-        pytest.param(made, at, id=f"{name}-{at.__name__}", marks=[pytest.mark.slow] * (made is search))
+        pytest.param(
+            made, at, id=f"{name}-{at.__name__}", marks=[pytest.mark.slow] * (made in (search, search_of_pipelines))
+        )
         for name, made, at in CASES
     ],
 )
@@ -282,7 +284,13 @@ LABEL = {"text": "x", "digits": "1", "none": None, "nan": float("nan"), "other":
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["noisy-gd", "learned labels", "sgd regressor", "ridge", "pipeline", "search", "dpis"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("noisy-gd", "learned labels", "sgd regressor", "ridge", "pipeline", "dpis"),
+        pytest.param("search", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("at", ["list", "objects", "series", "blocks"])
 @pytest.mark.parametrize("first", [False, True])
 def test_one_label_moves_the_integers_by_no_more_than_is_declared(name, at, first):

@@ -228,7 +228,9 @@ def test_a_figure_replaces_no_model_and_no_ledger(data, ledger, capsys):
         assert "which holds what budget was spent on" in capsys.readouterr().err and figure.read_bytes() == content
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "eps", "jpg", "tif"])
+@pytest.mark.parametrize(
+    "suffix", ["png", "svg", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in ("pdf", "eps", "jpg", "tif"))]
+)
 def test_a_figure_replaces_figures_alone(tmp_path, capsys, suffix):
     pytest.importorskip("matplotlib")
     figure = tmp_path / f"f.{suffix}"
@@ -350,7 +352,9 @@ def spent(ledger):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no /dev/full, and no way to close a stream in a shell")
-@pytest.mark.parametrize(("command", "options"), [("frequent", "--column owner"), ("test", "")])
+@pytest.mark.parametrize(
+    ("command", "options"), [pytest.param("frequent", "--column owner", marks=pytest.mark.slow), ("test", "")]
+)
 def test_a_release_that_cannot_be_printed_is_not_lost(tmp_path, command, options):
     """A closed output is refused before the charge; what cannot be written goes to where errors are."""
     (tmp_path / "a.csv").write_text(

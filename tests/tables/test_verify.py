@@ -213,7 +213,7 @@ def outcome(capsys, path):
     return json.loads(out)["no file can show"]
 
 
-@pytest.mark.parametrize("kind", ["model", "statement"])
+@pytest.mark.parametrize("kind", ["model", pytest.param("statement", marks=pytest.mark.slow)])
 def test_every_edit_is_refused_or_listed(trained, tmp_path, kind, capsys):
     """Each leaf of a file gets another type or value, and each entry is removed: the file is refused, or the verdict
     lists the entry among those that no file can show."""

@@ -99,7 +99,7 @@ def released(monkeypatch):
     return lambda blocks: setattr(spied, "of", blocks) or found
 
 
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("made", [pytest.param(name, marks=[pytest.mark.slow] * (name == "DPAGD")) for name in MADE])
 @pytest.mark.parametrize("change", LENGTHS)
 def test_other_lengths_are_refused_before_a_release(table, made, change, released):
     X, y = table

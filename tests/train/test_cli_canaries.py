@@ -68,7 +68,9 @@ def write(file, canaries):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp-agd")) for name in ALGORITHMS]
+)
 def test_no_file_holds_one(tmp_path, algorithm, model, capfd):
     data, canaries = tmp_path / "people.csv.gz", TEXTS | NUMBERS
     write(data, canaries)
@@ -112,7 +114,7 @@ def scanned(folder, seen, canaries):
     return written
 
 
-@pytest.mark.parametrize("classes", ["--classes", "--learn-classes"])
+@pytest.mark.parametrize("classes", [pytest.param("--classes", marks=pytest.mark.slow), "--learn-classes"])
 @pytest.mark.parametrize(
     "algorithm", [pytest.param(name, marks=[pytest.mark.slow] * (name == "dp-agd")) for name in ALGORITHMS]
 )
@@ -184,7 +186,16 @@ ESTIMATORS += [LinearSVC(), MLPClassifier(hidden_layer_sizes=(3,)), Ridge(), SGD
 FEW = {"algorithm__steps": 3, "algorithm__selections": 3, "algorithm__epochs": 1, "regularization": 0.1}
 
 
-@pytest.mark.parametrize("made", ESTIMATORS, ids=lambda made: type(getattr(made, "algorithm", None) or made).__name__)
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(
+            made, marks=[pytest.mark.slow] * isinstance(getattr(made, "algorithm", None), ALGORITHMS["dp-agd"])
+        )
+        for made in ESTIMATORS
+    ],
+    ids=lambda made: type(getattr(made, "algorithm", None) or made).__name__,
+)
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_fitted_estimators_hold_none(made, in_blocks):
     """A record that is far from all others, its label and its weight, in an array and in blocks."""

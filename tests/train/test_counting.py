@@ -258,7 +258,11 @@ PLANNED_FOR_ANY_NUMBER = {
 
 @pytest.mark.parametrize(
     ("name", "epsilon"),
-    [(name, e) for name in PLANNED_FOR_ANY_NUMBER for e in ((1.0,) if "tiny" in name else (0.1, 1.0, 10.0))],
+    [
+        pytest.param(name, e, marks=[pytest.mark.slow] * ("tiny" in name or name == "both" or e == 1.0))
+        for name in PLANNED_FOR_ANY_NUMBER
+        for e in ((1.0,) if "tiny" in name else (0.1, 1.0, 10.0))
+    ],
 )
 def test_any_number_of_records_has_a_plan(name, epsilon):
     algorithm, facts = PLANNED_FOR_ANY_NUMBER[name], Public(0, FEATURES)
@@ -274,7 +278,7 @@ def test_any_number_of_records_has_a_plan(name, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
 @pytest.mark.parametrize("name", ["adaptive", "released norms", "both"])
-@pytest.mark.parametrize("number", [10, 1000])
+@pytest.mark.parametrize("number", [10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_count_that_is_charged_is_followed_by_a_run(name, epsilon, number, tmp_path):
     ledger = dp.Ledger.create(tmp_path / "l", dataset="d", epsilon=2 * epsilon, delta=1e-4, failure=5e-5)
     clf = LogisticRegression(

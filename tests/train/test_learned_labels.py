@@ -44,7 +44,7 @@ def table():
         LogisticRegression(classes="learn", public_size=3000),
         LinearSVC(DPSGD(epochs=1), classes="learn"),
         MLPClassifier(DPSGD(epochs=1), classes="learn", hidden_layer_sizes=(4,)),
-        LogisticRegression(DPAGD(selections=3), classes="learn"),
+        pytest.param(LogisticRegression(DPAGD(selections=3), classes="learn"), marks=pytest.mark.slow),
         LogisticRegression(AdaCliP(epochs=1), classes="learn"),
         LogisticRegression(DPIS(epochs=1), classes="learn"),
         LogisticRegression(ObjectivePerturbation(), regularization=0.1, classes="learn"),

@@ -13,6 +13,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_a_private_model_of_mnist(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
     import data

@@ -143,7 +143,7 @@ ATTACKED = {
     [
         ("NoisyGD", 1.0),
         pytest.param("OutputPerturbation", 1.0, marks=pytest.mark.slow),
-        ("second moment", 1.0),
+        pytest.param("second moment", 1.0, marks=pytest.mark.slow),
         ("network", 0.6),
     ],
 )
@@ -152,7 +152,7 @@ def test_the_same_attack_finds_floating_point_noise(name, least):
     assert shown(functools.partial(ATTACKED[name], gate=Floats)) > least
 
 
-@pytest.mark.parametrize("name", ["network", "second moment"])
+@pytest.mark.parametrize("name", ["network", pytest.param("second moment", marks=pytest.mark.slow)])
 def test_the_last_digits_of_a_network_and_of_second_moments_show_nothing_beyond_the_claim(name):
     assert shown(ATTACKED[name]) <= 0.3
 

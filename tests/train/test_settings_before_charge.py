@@ -101,8 +101,8 @@ def values(name):
     "algorithm", [pytest.param(kind, marks=[pytest.mark.slow] * (kind is DPAGD)) for kind in QUICK]
 )
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("regularization", [0.0, 0.1])
-@pytest.mark.parametrize("public_size", [None, N])
+@pytest.mark.parametrize("regularization", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
+@pytest.mark.parametrize("public_size", [None, pytest.param(N, marks=pytest.mark.slow)])
 def test_every_estimator_with_every_algorithm(estimator, algorithm, regularization, public_size):
     given = {**SETTINGS, **ESTIMATORS[estimator], "regularization": regularization, "public_size": public_size}
     attempt(lambda: estimator(algorithm(**QUICK[algorithm]), **given))
@@ -129,7 +129,7 @@ def test_every_setting_of_an_algorithm(algorithm, name):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("algorithm", [NoisyGD, DPSGD, ObjectivePerturbation])
+@pytest.mark.parametrize("algorithm", [NoisyGD, pytest.param(DPSGD, marks=pytest.mark.slow), ObjectivePerturbation])
 @pytest.mark.parametrize(("estimator", "name"), [(e, name) for e in ESTIMATORS for name in settings_of(e)[1:]])
 def test_every_setting_of_an_estimator(estimator, algorithm, name):
     for value in values(name):
@@ -154,9 +154,20 @@ def refusal(call, *given):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
+<<<<<<< HEAD
     ("kind", "name"), [(k, name) for k in (*ESTIMATORS, Ridge, DPPCA) for name in (*settings_of(k), "callback")
                        if hasattr(k, name) or name == "n_components"]
 )  # fmt: skip
+=======
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=[pytest.mark.slow] * (kind is MLPClassifier))
+        for kind in (*ESTIMATORS, Ridge)
+        for name in (*settings_of(kind), "callback")
+        if hasattr(kind, name)
+    ],
+)
+>>>>>>> tim
 def test_a_charge_is_refused_for_the_settings_that_a_fit_refuses(kind, name):
     """``charge_for`` took bounds, weights and callbacks of which ``fit`` then said that they are none."""
     weights = [{0: 1.0}, {7: 1.0}, {0: 0, 1: 0}, {0: -1}] if name == "class_weight" else []

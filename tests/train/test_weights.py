@@ -46,9 +46,13 @@ ALGORITHMS = [
     OutputPerturbation(),
     ObjectivePerturbation(),
 ]
+EACH = pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(one, marks=[pytest.mark.slow] * isinstance(one, DPAGD)) for one in ALGORITHMS],
+    ids=lambda one: type(one).__name__,
+)
 SETTINGS = {**TARGET, "regularization": 0.1}
 """Output and objective perturbation need a penalty."""
-NAMES = [type(algorithm).__name__ for algorithm in ALGORITHMS]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +100,7 @@ def test_weights_of_records_predict_as_many_positives_as_scikit_learn(rare, larg
     assert abs(np.mean([each.predict(X).mean() for each in made]) - expected) <= 0.03
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
+@EACH
 @pytest.mark.parametrize("public_size", [None, 900])
 def test_equal_weights_change_no_bit(table, algorithm, public_size):
     """Weights of 1/n, of thousands, and beyond the largest, which count as it."""
@@ -112,7 +116,7 @@ def test_equal_weights_change_no_bit(table, algorithm, public_size):
     np.testing.assert_array_equal(clone(made).set_params(max_sample_weight=3.0).fit(X, y)._w, plain._w)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
+@EACH
 def test_only_ratios_of_weights_count(table, algorithm):
     """Weights and the largest of them in another unit: 3 is exact, so the quotients are the same numbers."""
     X, y = table
@@ -166,9 +170,9 @@ ONE = np.array([[0.7, 0.5, -0.4]])
 """A record that is not clipped, beside a weight; times 1e6 one that is."""
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=NAMES)
+@EACH
 @pytest.mark.parametrize("size", [1.0, 1e6])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_no_weight_moves_a_release_by_more_than_the_bound(algorithm, size, dtype):
     """One record more, of any weight: the integers behind the gate move by what is declared at most."""
     g = np.random.default_rng(4)

@@ -14,6 +14,7 @@ from tightdp.accounting.pairs.largest_loss import largest_loss_of_pair
 from tightdp.accounting.pairs.selection_repetitions import build_selection_repetitions
 
 SHAPES = [1.0, 0.0, -0.5, 3.0, "poisson"]
+QUICK = [0.0, "poisson", *(pytest.param(shape, marks=pytest.mark.slow) for shape in (1.0, -0.5, 3.0))]
 
 
 def generating(mean, shape):
@@ -56,7 +57,7 @@ def split(p, q, pieces):
     return [[mass / pieces for mass in side for _ in range(pieces)] for side in (p, q)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", QUICK)
 @pytest.mark.parametrize(
     "mean", [pytest.param(1.5, marks=pytest.mark.slow), 6.0, pytest.param(40.0, marks=pytest.mark.slow)]
 )
@@ -83,7 +84,7 @@ def test_the_best_of_any_order_is_within_the_upper_bound(shape, mean):
                     assert worst <= bound.upper + 1e-9 and bound.lower <= worst + 1e-9, (size, neighbors, eps)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", QUICK)
 def test_a_preferred_set_attains_the_lower_bound(shape):
     """The best threshold of a Gaussian; the lower end is below that, and not far below where delta is small."""
     mean, sigma = 12.0, 2.0
@@ -143,6 +144,7 @@ def test_one_run_is_the_run():
         assert again.lower == pytest.approx(run.epsilon(1e-5).lower, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_repeated_runs_compose_and_compare():
     run = dp.PoissonSampled(dp.Gaussian(1.0), 0.01) * 100
     search = dp.RepeatAndSelect(run, 10.0)
@@ -332,7 +334,7 @@ def test_a_selection_that_reveals_nearly_nothing_has_an_answer(noise):
     assert single.delta(0.0).lower <= run.delta(0.0).upper < 0.01
 
 
-@pytest.mark.parametrize("shape", ["poisson", 0.0, 1.0])
+@pytest.mark.parametrize("shape", ["poisson", *(pytest.param(shape, marks=pytest.mark.slow) for shape in (0.0, 1.0))])
 def test_lower_ends_of_epsilon_and_delta_come_from_the_same_tests(shape):
     """With tests of one threshold alone, epsilon's lower end was a twentieth of this for a Poisson number of runs."""
     run = dp.RepeatAndSelect(dp.DiscreteGaussianVector(2.37, 1.75, 2), 5.3, shape)  # one run's ends are far apart

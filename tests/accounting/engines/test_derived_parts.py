@@ -37,6 +37,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=str)
 @pytest.mark.parametrize("relation", ["remove", "replace_special"])
 def test_beside_what_reveals_next_to_nothing_a_part_is_itself(part, relation):
@@ -58,7 +59,10 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize("run", SEVERAL, ids=str)
-@pytest.mark.parametrize("relation", ["add", "remove", "replace", "replace_special"])
+@pytest.mark.parametrize(
+    "relation",
+    ["remove", *(pytest.param(one, marks=pytest.mark.slow) for one in ("add", "replace", "replace_special"))],
+)
 def test_several_parts_are_above_all_enumerated_neighbours(run, relation):
     truth = Case(run, relation).truth
     upper = run.profile(AT, neighbors=relation).upper

@@ -24,7 +24,7 @@ def of_all_outputs(sigma, epsilon, selected, reach=7.0, points=57):
 
 
 @pytest.mark.parametrize("selected", [1, 2])
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("epsilon", [0.0, *(pytest.param(epsilon, marks=pytest.mark.slow) for epsilon in (0.5, 1.5))])
 def test_two_bins_and_two_epochs(selected, epsilon):
     for sigma in (1.0, 2.0):
         run = dp.RandomAllocation.fixed_bins(dp.Gaussian(sigma), 2, 2, selected)

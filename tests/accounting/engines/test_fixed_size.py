@@ -48,7 +48,7 @@ def test_it_bounds_every_mechanism_of_its_class(seed, total, size, epsilon):
         assert hockey_stick(one, other, at) <= bound and hockey_stick(other, one, at) <= bound
 
 
-@pytest.mark.parametrize("at", [-0.5, 0.6, *(pytest.param(at, marks=pytest.mark.slow) for at in (-0.1, 0.0, 0.1, 1.4))])
+@pytest.mark.parametrize("at", [0.6, *(pytest.param(at, marks=pytest.mark.slow) for at in (-0.5, -0.1, 0.0, 0.1, 1.4))])
 def test_data_sets_that_attain_it_once(at):
     """All other records like one of the two: the output is a mixture of N(0, s^2) and N(2, s^2), by quadrature."""
     sigma, q = 1.1, mp.mpf(3) / 40

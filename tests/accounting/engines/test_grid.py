@@ -338,7 +338,7 @@ def test_no_parameters_crash_hang_or_cross(parts, log_delta, eps, direction):
     assert -math.expm1(min(eps, 0.0)) * (1 - 1e-14) <= found.lower <= found.upper <= 1
 
 
-@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("direction", ["remove", pytest.param("add", marks=pytest.mark.slow)])
 def test_many_epsilons_are_read_off_few_curves(direction):
     """Each answer bounds what is asked one by one, and is not much wider than that was to be."""
     run = dp.PoissonSampled(dp.Laplace(1.3), 0.02) * 300 + dp.Gaussian(4.0)

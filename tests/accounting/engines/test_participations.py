@@ -96,7 +96,9 @@ def test_one_step_is_known(direction, sigma, delta):
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize(("sigma", "q", "n"), [(0.1, 0.3, 5), (0.08, 0.01, 100), (0.1, 0.5, 40)])
+@pytest.mark.parametrize(
+    ("sigma", "q", "n"), [(0.1, 0.3, 5), pytest.param(0.08, 0.01, 100, marks=pytest.mark.slow), (0.1, 0.5, 40)]
+)
 def test_others_know_the_same(direction, sigma, q, n):
     run = dp.PoissonSampled(dp.Gaussian(sigma), q) * n + dp.Gaussian(2.0)
     for delta in (1e-7, 0.01, 0.3):

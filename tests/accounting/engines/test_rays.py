@@ -143,7 +143,9 @@ def test_one_step_has_its_closed_form(sigma, q, epsilon):
     assert width < 1e-7
 
 
-@pytest.mark.parametrize(("sigma", "q", "epsilon"), [(0.8, 1.7e-4, 0.01), (0.4, 1e-3, 0.7)])
+@pytest.mark.parametrize(
+    ("sigma", "q", "epsilon"), [pytest.param(0.8, 1.7e-4, 0.01, marks=pytest.mark.slow), (0.4, 1e-3, 0.7)]
+)
 def test_conditioning_gives_two_steps(sigma, q, epsilon):
     with mpmath.workdps(20):
         exact = two_steps(sigma, q, mpmath.mpf(epsilon))
@@ -158,11 +160,11 @@ def test_conditioning_gives_two_steps(sigma, q, epsilon):
         ([(0.4, 1e-5, 2)], 0.5),
         ([(1.2, 1e-3, 2)], 0.004),
         ([(0.4, 1e-3, 3)], 0.7245),
-        ([(0.8, 1.7e-4, 3)], 0.0094),
+        pytest.param([(0.8, 1.7e-4, 3)], 0.0094, marks=pytest.mark.slow),
         ([(0.7, 1e-4, 1), (1.1, 2e-3, 1)], 0.02),
-        ([(0.5, 1e-5, 1), (1.4, 5e-3, 2)], 0.03),
-        ([(0.8, 1.7e-4, 1), (0.6, 1e-4, 1), (1.2, 1e-3, 1)], 0.01),
-        ([(0.61, 5.5e-3, 1), (0.62, 5.3e-3, 1), (1.1, 2.8e-6, 1)], 0.85),
+        pytest.param([(0.5, 1e-5, 1), (1.4, 5e-3, 2)], 0.03, marks=pytest.mark.slow),
+        pytest.param([(0.8, 1.7e-4, 1), (0.6, 1e-4, 1), (1.2, 1e-3, 1)], 0.01, marks=pytest.mark.slow),
+        pytest.param([(0.61, 5.5e-3, 1), (0.62, 5.3e-3, 1), (1.1, 2.8e-6, 1)], 0.85, marks=pytest.mark.slow),
         ([(0.33, 1e-3, 1), (0.77, 1.4e-4, 1)], 13.0),
     ],
 )

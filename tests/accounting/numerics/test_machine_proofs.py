@@ -17,8 +17,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 SCRIPTS = ROOT / "docs" / "theory" / "machine"
 COMMANDS = {".g": ["gappa"], ".sollya": ["sollya", "--warnonstderr"], ".v": ["coqc", "-q"]}
-SLOW = {"mills.sollya"}
-"""Scripts that take more than some ten seconds."""
+SLOW = {"inequalities.v", "mills.sollya", "mills_ratio.g", "mills_slope.g"}
+"""Scripts that take seconds."""
 
 
 def read_number(text, single):

@@ -29,6 +29,7 @@ RUNS = [
 RELATIONS = ["add", "remove", "add_or_remove", "replace"]
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     st.sampled_from(RUNS),
@@ -91,6 +92,7 @@ def test_a_group_of_which_none_is_drawn_is_not_seen(run, relation):
     assert run.group(3).delta(0.0, neighbors=relation).upper <= (1 - (1 - q) ** (3 * count)) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_what_is_bounded_is_answered():
     bound = dp.RepeatAndSelect(dp.ZCDP(2.0), 2.0, -0.5).group(3).gdp(1e-4)
     assert bound.upper < 11

@@ -20,7 +20,7 @@ def gaussian_loss(points=1 << 12, **options):
 
 @pytest.mark.parametrize("mirrored", [True, False])
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 7])
 def test_a_distribution_function_bounds_the_curve_on_both_sides(mirrored, direction, count):
     run = gaussian_loss(mirrored=mirrored) * count
     for epsilon in (-2.0, 0.0, 0.5, 2.0, 5.0, 8.0):
@@ -35,7 +35,7 @@ def test_a_distribution_function_bounds_the_curve_on_both_sides(mirrored, direct
 def test_what_lies_beyond_the_arguments_is_at_infinity_for_upper_bounds_alone():
     """Where P[Y > high] is less than the errors of the function, lower bounds still must not count it."""
     loss = gaussian_loss(mirrored=True)
-    for delta in (1e-14, 1e-15, 1e-16, 1e-100):
+    for delta in (1e-14, 1e-16, 1e-100):
         truth = dp.Gaussian(1.0).epsilon(delta)
         found = loss.epsilon(delta)
         assert found.lower <= truth.upper and truth.lower <= found.upper

@@ -99,6 +99,7 @@ def test_what_is_its_own_reverse_stays_as_it_is():
             assert run.delta(epsilon, neighbors="replace") == run.delta(epsilon)
 
 
+@pytest.mark.slow
 def test_tables_of_many_losses():
     """A normal loss that is its own reverse, but for roundings and what lies far out, and one that is not."""
     mu = 1.0

@@ -40,7 +40,7 @@ MECHANISMS = [
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-@pytest.mark.parametrize("q", [1e-3, 0.3, 0.9])
+@pytest.mark.parametrize("q", [1e-3, *(pytest.param(q, marks=pytest.mark.slow) for q in (0.3, 0.9))])
 def test_no_two_contributions_differ_more_than_opposite_ones(mechanism, q):
     run = dp.PoissonSampled(mechanism, q)
     moves = range(-mechanism.sensitivity, mechanism.sensitivity + 1)

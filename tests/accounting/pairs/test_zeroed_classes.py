@@ -34,7 +34,7 @@ def release(epsilon, delta, size=30, total=100):
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 3.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-2])
+@pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.slow), 1e-2])
 def test_a_single_release_has_the_largest_curve_of_the_class(epsilon, delta):
     run = release(epsilon, delta)
     for at in (0.0, 0.1 * epsilon, 0.7 * epsilon, 1.1 * epsilon):

@@ -40,7 +40,7 @@ def test_a_grid_for_tiny_noise_alone():
     assert found.lower <= truth.upper and truth.lower <= found.upper <= 1.01 * truth.upper
 
 
-@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 100])
 def test_fixed_size_with_tiny_noise(count):
     run = dp.FixedSizeSampled(dp.Gaussian(1e-3), 10, 1000) * count
     found = bounded(lambda: run.epsilon(1e-6, neighbors="replace"))
@@ -75,6 +75,7 @@ def test_a_mixture_that_no_grid_serves_is_bounded_by_moments(share):
     assert 0 < found.lower <= found.upper < math.inf
 
 
+@pytest.mark.slow
 def test_work_that_no_budget_is_charged_for_is_bounded():
     """The curve of a sample of fixed size asks for 10,901 deltas at once, and its budget ends before the last."""
     run = dp.FixedSizeSampled(dp.ZCDP(1.162), 10, 60000) * 100

@@ -195,6 +195,7 @@ def test_releases_are_merged_as_they_are_recorded(distinct, monkeypatch):
     assert asking <= 2 * max(256, distinct)
 
 
+@pytest.mark.slow
 def test_an_account_keeps_the_curve_of_a_group(monkeypatch):
     """The curve of a group is the same at every step: what was kept changes neither an answer nor its work."""
     from tightdp.accounting.engines import auto

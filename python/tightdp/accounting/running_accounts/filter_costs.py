@@ -38,7 +38,7 @@ class FilterCostFamily(ABC):
 class RenyiFilterCosts(FilterCostFamily):
     """The costs c D_{c+1}, where D_{c+1} is the Renyi divergence of an order c + 1 that is fixed in advance.
 
-    Filters.md section 2 has the proof. The cost as a function of c is called K(c).
+    The proof is in section 2 of filters.md. The cost as a function of c is called K(c).
     """
 
     def __init__(self, epsilon: float, delta: float, order: float | None, expected: Composable | None) -> None:
@@ -69,7 +69,7 @@ class ZcdpFilterCosts(FilterCostFamily):
         self.cap = (_cap_of_filter_order(c, epsilon, delta) / (Range(c) * (Range(c) + 1))).lo
 
     def bound_running_cost(self, mechanism: m.Mechanism) -> float:
-        """Returns an upper bound of the mechanism's rho. Filters.md section 3 has a formula for each kind."""
+        """Returns an upper bound of the mechanism's rho. Section 3 of filters.md has a formula for each kind."""
         match mechanism:
             case m.PoissonSampled(inner, _):  # at most the cost on all records, because divergences are jointly convex
                 return self.bound_running_cost(inner)
