@@ -154,20 +154,14 @@ def refusal(call, *given):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-<<<<<<< HEAD
-    ("kind", "name"), [(k, name) for k in (*ESTIMATORS, Ridge, DPPCA) for name in (*settings_of(k), "callback")
-                       if hasattr(k, name) or name == "n_components"]
-)  # fmt: skip
-=======
     ("kind", "name"),
     [
         pytest.param(kind, name, marks=[pytest.mark.slow] * (kind is MLPClassifier))
-        for kind in (*ESTIMATORS, Ridge)
+        for kind in (*ESTIMATORS, Ridge, DPPCA)
         for name in (*settings_of(kind), "callback")
-        if hasattr(kind, name)
+        if hasattr(kind, name) or name == "n_components"
     ],
 )
->>>>>>> tim
 def test_a_charge_is_refused_for_the_settings_that_a_fit_refuses(kind, name):
     """``charge_for`` took bounds, weights and callbacks of which ``fit`` then said that they are none."""
     weights = [{0: 1.0}, {7: 1.0}, {0: 0, 1: 0}, {0: -1}] if name == "class_weight" else []
