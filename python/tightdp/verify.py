@@ -2323,7 +2323,7 @@ UNSAMPLED = (
 
 
 def build_sampled_mechanism_reader(*refused: str) -> Field:
-    """Returns the reader of a mechanism on a sample, which is none of the mechanisms ``refused``."""
+    """Returns the reader of a mechanism on a sample. The mechanisms that ``refused`` names are refused."""
 
     def read_field(value: Any) -> dict[str, Any]:
         found = read_certificate_mechanism(value)
