@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from effort import bounded
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -46,9 +47,8 @@ def test_the_two_directions_are_inverse_functions():
         beta = TRAINING.tradeoff(alpha, neighbors="remove", width=1e-8)
         back = TRAINING.tradeoff(float(beta.upper), neighbors="add", width=1e-8)
         assert back.lower - 1e-6 <= alpha <= back.upper + 1e-6
-    alphas = ALPHAS[1:]  # at 0 the search for the end of the losses takes seconds
-    both = TRAINING.tradeoff(alphas)
-    each = [TRAINING.tradeoff(alphas, neighbors=n) for n in ("add", "remove")]
+    both = TRAINING.tradeoff(ALPHAS)
+    each = [TRAINING.tradeoff(ALPHAS, neighbors=n) for n in ("add", "remove")]
     assert np.array_equal(both.upper, np.minimum(each[0].upper, each[1].upper))
     assert np.array_equal(both.lower, np.minimum(each[0].lower, each[1].lower))
 
@@ -194,6 +194,13 @@ def test_the_line_of_nothing_is_held_by_both_ends(alpha):
     curve = dp.PoissonSampled(dp.PureDP(1e-300), 1e-9).tradeoff([alpha])
     truth = 1 - Fraction(alpha)
     assert Fraction(float(curve.lower[0])) <= truth <= Fraction(float(curve.upper[0])) + Fraction(2, 10**300)
+
+
+def test_the_end_of_the_curve_is_found_quickly():
+    found = bounded(lambda: TRAINING.tradeoff(0.0, neighbors="remove"), units=5e8)
+    assert found.lower > 1 - 1e-14 and found.upper == 1
+    pure = (dp.PureDP(2.0) * 10000).tradeoff(0.0)  # every loss is above the first epsilon that is asked
+    assert pure.lower > 1 - 1e-12
 
 
 @pytest.mark.slow

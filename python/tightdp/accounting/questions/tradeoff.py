@@ -33,6 +33,8 @@ _LEAST = 1e-14
 """Smallest x of a node. For smaller x, g(x) <= x (1 - alpha)."""
 _MOST = 700.0
 """Largest log x of a node. At type I errors below e^-700 the upper bound is 1."""
+_FAR, _FARTHEST = 1e4, 1e6
+"""Values of epsilon at which delta stands for delta at infinity. At the first, all engines answer quickly."""
 _FIRST = 65
 """Number of nodes to begin with."""
 _ROUNDS = 24
@@ -111,7 +113,9 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _bound_tradeoff_by_advantage(float(known[nodes >= 0, 0].max()), alphas))
     if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass that Q does not have
-        never = delta(1e6, max(tolerance, _ROUGH))[1]
+        never = delta(_FAR, max(tolerance, _ROUGH))[1]
+        if never > tolerance:
+            never = min(never, delta(_FARTHEST, max(tolerance, _ROUGH))[1])
         lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
