@@ -263,12 +263,12 @@ Matrix<float> form_convolution_gradients(const Matrix<float>& images, const Matr
                               (request.output[a] - 1) * stride[a] + (kernel[a] - 1) * dilation[a] <
                                   request.image[a] + 2 * padding[a]);
     }
-    return fill_new_numpy<float>({errors.shape(0), errors.shape(1), images.shape(1), static_cast<py::ssize_t>(kernel[0]),
-                                  static_cast<py::ssize_t>(kernel[1]), static_cast<py::ssize_t>(kernel[2])},
-                                 [&](float* out) {
-                                     request.out = out;
-                                     tightdp::form_convolution_gradients(request);
-                                 });
+    std::vector<py::ssize_t> shape{errors.shape(0), errors.shape(1), images.shape(1)};
+    for (const std::int64_t size : kernel) shape.push_back(static_cast<py::ssize_t>(size));
+    return fill_new_numpy<float>(std::move(shape), [&](float* out) {
+        request.out = out;
+        tightdp::form_convolution_gradients(request);
+    });
 }
 
 std::vector<std::string> list_python_product_ways() {

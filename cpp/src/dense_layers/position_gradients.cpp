@@ -43,31 +43,39 @@ void form_record_gradients(std::int64_t records, const PositionGradient& shape, 
 class PaddedImage {
   public:
     explicit PaddedImage(const ConvolutionGradients& r) : r_(r) {
-        for (std::size_t a = 0; a < 3; ++a)
-            padded_[a] = r.image[a] + 2 * r.padding[a];
-        memory_.resize(static_cast<std::size_t>(r.channels * count_axes_entries(padded_) + kPatchSlack));
+        for (std::size_t a = 0; a < 3; ++a) padded_[a] = r.image[a] + 2 * r.padding[a];
+        memory_.resize(static_cast<std::size_t>(r.channels * count_axes_entries(padded_) + 2 * kLargestChunk));
         visit_image_axes(r.output, [&](const ImageAxes& t) {
             corners_.push_back(find_padded_index(0, {t[0] * r.stride[0], t[1] * r.stride[1], t[2] * r.stride[2]}));
         });
-        run_ = r.dilation[2] == 1 ? r.kernel[2] : 1;
+        const std::int64_t run = r.dilation[2] == 1 ? r.kernel[2] : 1;  // entries of a patch that are neighbours
+        chunk_ = run % kLargestChunk == 0 ? kLargestChunk : 4;
+        std::int64_t column = 0;
         for (std::int64_t c = 0; c < r.channels; ++c)
-            visit_image_axes({r.kernel[0], r.kernel[1], r.kernel[2] / run_}, [&](const ImageAxes& z) {
-                runs_.push_back(
-                    find_padded_index(c, {z[0] * r.dilation[0], z[1] * r.dilation[1], z[2] * r.dilation[2]}));
+            visit_image_axes({r.kernel[0], r.kernel[1], r.kernel[2] / run}, [&](const ImageAxes& z) {
+                add_patch_run(find_padded_index(c, {z[0] * r.dilation[0], z[1] * r.dilation[1], z[2] * r.dilation[2]}),
+                              column, run);
+                column += run;
             });
     }
 
     // Copies the image of a record. The zeros around it stay.
     ImagePatches copy_record_image(std::int64_t record) {
-        const float* x = r_.images + record * r_.channels * count_axes_entries(r_.image);
-        for (std::int64_t c = 0; c < r_.channels; ++c)
-            visit_image_axes({r_.image[0], r_.image[1], 1}, [&](const ImageAxes& at) {
-                const std::int64_t to =
-                    find_padded_index(c, {at[0] + r_.padding[0], at[1] + r_.padding[1], r_.padding[2]});
-                std::copy_n(x, r_.image[2], memory_.begin() + to);
-                x += r_.image[2];
-            });
-        return {memory_.data(), corners_.data(), runs_.data(), run_};
+        const std::int64_t size = r_.channels * count_axes_entries(r_.image);
+        const float* x = r_.images + record * size;
+        if (padded_ == r_.image) {  // many small copies would take longer than one large copy
+            std::copy_n(x, size, memory_.begin());
+        } else {
+            for (std::int64_t c = 0; c < r_.channels; ++c)
+                visit_image_axes({r_.image[0], r_.image[1], 1}, [&](const ImageAxes& at) {
+                    std::copy_n(x, r_.image[2],
+                                memory_.begin() + find_padded_index(c, {at[0] + r_.padding[0], at[1] + r_.padding[1],
+                                                                        r_.padding[2]}));
+                    x += r_.image[2];
+                });
+        }
+        return {memory_.data(),  corners_.data(), sources_.data(),
+                targets_.data(), static_cast<std::int64_t>(sources_.size()), chunk_};
     }
 
   private:
@@ -78,15 +86,26 @@ class PaddedImage {
                 for (std::int64_t k = 0; k < sizes[2]; ++k) visit(ImageAxes{i, j, k});
     }
 
+    // Adds the chunks of a run of entries, whose first one goes to `column`. A chunk that reaches the end of a panel is
+    // followed by one that goes on at the start of the next panel.
+    void add_patch_run(std::int64_t source, std::int64_t column, std::int64_t length) {
+        for (const std::int64_t end = column + length; column < end;) {
+            const std::int64_t inside = column % kPanelColumns, here = std::min(chunk_, kPanelColumns - inside);
+            sources_.push_back(source);
+            targets_.push_back(column / kPanelColumns * kPanelStride + inside);
+            source += here, column += here;
+        }
+    }
+
     std::int64_t find_padded_index(std::int64_t channel, const ImageAxes& at) const noexcept {
         return ((channel * padded_[0] + at[0]) * padded_[1] + at[1]) * padded_[2] + at[2];
     }
 
     const ConvolutionGradients& r_;
     ImageAxes padded_{};
-    std::int64_t run_ = 1;
+    std::int64_t chunk_ = 4;
     std::vector<float> memory_;
-    std::vector<std::int64_t> corners_, runs_;
+    std::vector<std::int64_t> corners_, sources_, targets_;
 };
 
 }  // namespace

@@ -86,12 +86,11 @@ TIGHTDP_VINLINE void add_gradient_rows(Tile t, const float* panels, std::int64_t
     if constexpr (down > 1) add_gradient_rows<down / 2, across>(t, panels, i, rows);
 }
 
-// Copies the patch of one position. Entries are copied four at a time, and the next run overwrites what is too much.
-TIGHTDP_VINLINE void copy_image_patch(const ImagePatches& p, std::int64_t columns, const float* corner, float* out) {
-    const std::int64_t* run = p.runs;
-    for (std::int64_t j = 0; j < columns; j += p.run, ++run)
-        for (std::int64_t i = 0; i < p.run; i += kPatchSlack)
-            __builtin_memcpy(out + j + i, corner + *run + i, kPatchSlack * sizeof(float));
+// Writes the patch of one position to its row of the panels, in chunks of `size` floats.
+template <int size>
+TIGHTDP_VINLINE void copy_image_patch(const ImagePatches& p, const float* corner, float* out) {
+    for (std::int64_t c = 0; c < p.count; ++c)
+        __builtin_memcpy(out + p.targets[c], corner + p.sources[c], size * sizeof(float));
 }
 
 // Writes the rows of the positions [first, first + count) to panels of kPanelRows rows. Neighbours in memory stay
@@ -115,23 +114,22 @@ void pack_position_rows(const PositionGradient& g, std::int64_t first, std::int6
     }
 }
 
-// Writes the columns of the positions [first, first + count) to panels.
+// Writes the columns of the positions [first, first + count) to panels. Sums of columns behind the last one are not
+// stored, so these columns may have any values.
 void pack_position_columns(const PositionGradient& g, std::int64_t first, std::int64_t count) {
-    const std::int64_t padded = pad_layer_length(g.column_count, kPanelColumns);
-    float* const line = g.scratch + padded / kPanelColumns * kPanelStride;
     for (std::int64_t t = 0; t < count; ++t) {
-        const float* row = g.columns + (first + t) * g.column_count;
-        if (g.patches.image) {
-            copy_image_patch(g.patches, g.column_count, g.patches.image + g.patches.corners[first + t], line);
-            row = line;
-        }
         float* out = g.scratch + t * kPanelColumns;
+        if (g.patches.image) {
+            const float* const corner = g.patches.image + g.patches.corners[first + t];
+            g.patches.chunk == 4 ? copy_image_patch<4>(g.patches, corner, out)
+                                 : copy_image_patch<8>(g.patches, corner, out);
+            continue;
+        }
+        const float* const row = g.columns + (first + t) * g.column_count;
         std::int64_t j = 0;
         for (; j + kPanelColumns <= g.column_count; j += kPanelColumns, out += kPanelStride)
             __builtin_memcpy(out, row + j, kPanelColumns * sizeof(float));
-        if (j < g.column_count) {
-            for (std::int64_t i = 0; i < kPanelColumns; ++i) out[i] = j + i < g.column_count ? row[j + i] : 0.0f;
-        }
+        for (; j < g.column_count; ++j) *out++ = row[j];
     }
 }
 

@@ -6,15 +6,17 @@
 
 namespace tightdp {
 
-// The patches of an image, which a convolution multiplies by its weights. The image lies in padded memory.
+// The patches of an image, which a convolution multiplies by its weights. The image lies in padded memory. A patch is
+// copied in chunks of `chunk` neighbouring floats, 4 or 8. A chunk may have more floats than are wanted. The next chunk
+// or the next position overwrites them.
 struct ImagePatches {
     const float* image;           // null if the columns are not patches
     const std::int64_t* corners;  // for each position, the index of the first entry of its patch
-    const std::int64_t* runs;     // for each run of a patch, its index after the corner
-    std::int64_t run;             // number of entries of a run, which are neighbours in memory
+    const std::int64_t* sources;  // for each chunk, its index in the image after the corner
+    const std::int64_t* targets;  // for each chunk, its index in the scratch memory for the first position
+    std::int64_t count, chunk;
 };
-// Number of floats beyond the end of an image, and of a row of scratch memory, that may be accessed.
-inline constexpr std::int64_t kPatchSlack = 4;
+inline constexpr std::int64_t kLargestChunk = 8;
 
 // The arguments of form_position_gradient, which computes out[i][j] = sum_t rows[t][i] columns[t][j] in float32 for one
 // record. Positions t are added in blocks of kPositionBlock, one after another, and then the sums of the blocks are. So
@@ -31,12 +33,12 @@ struct PositionGradient {
 };
 
 // Columns and rows lie in panels in the scratch memory. A panel has kPanelColumns columns or kPanelRows rows at a block
-// of positions. The last panel of columns is filled up with zeros. The distance of panels of columns is no power of two,
-// because such panels would displace one another from the cache. A line with the columns of one position follows them.
+// of positions. The distance of panels of columns is no power of two, because such panels would displace one another
+// from the cache. So there is also room for a chunk behind each panel.
 inline constexpr std::int64_t kPositionBlock = 64, kPanelColumns = 32, kPanelRows = 8,
                               kPanelStride = (kPositionBlock + 1) * kPanelColumns;
 constexpr std::int64_t column_panel_size(std::int64_t columns) noexcept {
-    return pad_layer_length(columns, kPanelColumns) * (kPositionBlock + 2) + kPanelColumns;
+    return pad_layer_length(columns, kPanelColumns) / kPanelColumns * kPanelStride;
 }
 constexpr std::int64_t position_gradient_scratch_size(std::int64_t rows, std::int64_t columns) noexcept {
     return column_panel_size(columns) + pad_layer_length(rows, kPanelRows) * kPositionBlock;

@@ -266,10 +266,16 @@ def form_dense_convolution_gradients(
     ones = (1,) * (3 - len(kernel))
     zeros = (0,) * len(ones)
     found = kernels.form_convolution_gradients(
-        *(np.ascontiguousarray(x).reshape(*x.shape[:2], *ones, *x.shape[2:]) for x in (images, errors)),
-        (*ones, *kernel), (*ones, *stride), (*zeros, *padding), (*ones, *dilation),
+        _add_image_axes(images), _add_image_axes(errors), (*ones, *kernel), (*ones, *stride), (*zeros, *padding),
+        (*ones, *dilation),
     )  # fmt: skip
     return found.reshape(len(found), errors.shape[1], images.shape[1], *kernel)
+
+
+def _add_image_axes(images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns arrays of one, two or three axes for each record and channel as arrays of three axes."""
+    ones = (1,) * (5 - images.ndim)
+    return np.ascontiguousarray(images).reshape(*images.shape[:2], *ones, *images.shape[2:])
 
 
 def _round_dense_model_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:

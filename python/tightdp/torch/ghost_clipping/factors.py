@@ -102,6 +102,7 @@ class OuterProducts:
         total.addmm_(left.reshape(-1, self.m).t(), right.reshape(-1, right.shape[2]))
 
     def expand_gradient_factors(self) -> Any:
+        """Returns the gradients, in the wider type of both factors. Compiled code forms those in float32 on a CPU."""
         if not self.is_sparse:
             dtype = torch.promote_types(self.left.dtype, self.right.dtype)  # autocast may narrow one of the factors
             left, right = (each.detach().to(dtype) for each in (self.left, self.right))
@@ -116,7 +117,7 @@ class OuterProducts:
 
 def is_compiled_gradient_type(x: Any) -> bool:
     """Tells whether compiled code of the library forms gradients from factors such as ``x``. PyTorch forms others."""
-    return x.dtype == torch.float32 and x.device.type == "cpu"
+    return bool(x.dtype == torch.float32 and x.device.type == "cpu")
 
 
 def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
