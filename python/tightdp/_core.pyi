@@ -276,6 +276,17 @@ class dense:
     @staticmethod
     def multiply_positions(x: NDArray[Any]) -> NDArray[np.float64]: ...
     @staticmethod
+    def form_product_gradients(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]: ...
+    @staticmethod
+    def form_convolution_gradients(
+        images: NDArray[np.float32],
+        errors: NDArray[np.float32],
+        kernel: tuple[int, ...],
+        stride: tuple[int, ...],
+        padding: tuple[int, ...],
+        dilation: tuple[int, ...],
+    ) -> NDArray[np.float32]: ...
+    @staticmethod
     def product_ways() -> list[str]: ...
     @staticmethod
     def serving_way() -> str: ...

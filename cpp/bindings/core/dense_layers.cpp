@@ -4,6 +4,7 @@
 #include "../sealed_stream.hpp"
 #include "dense_layers/layer_positions.hpp"
 #include "dense_layers/layers.hpp"
+#include "dense_layers/position_gradients.hpp"
 #include "dense_layers/product_sum.hpp"
 #include "dense_layers/product_way.hpp"
 
@@ -228,6 +229,48 @@ Vector multiply_positions(const Matrix<Integer>& x) {
     });
 }
 
+Matrix<float> form_product_gradients(const Matrix<float>& left, const Matrix<float>& right) {
+    require_fitting_numpy(left.ndim() == 3 && right.ndim() == 3 && left.shape(0) == right.shape(0) &&
+                          left.shape(1) == right.shape(1));
+    return fill_new_numpy<float>({left.shape(0), left.shape(2), right.shape(2)}, [&](float* out) {
+        tightdp::form_product_gradients({left.data(), right.data(), numpy_extent(left, 0), numpy_extent(left, 1),
+                                         numpy_extent(left, 2), numpy_extent(right, 2), out});
+    });
+}
+
+// The images and errors are arrays [records][channels][depth][height][width].
+Matrix<float> form_convolution_gradients(const Matrix<float>& images, const Matrix<float>& errors,
+                                         const tightdp::ImageAxes& kernel, const tightdp::ImageAxes& stride,
+                                         const tightdp::ImageAxes& padding, const tightdp::ImageAxes& dilation) {
+    require_fitting_numpy(images.ndim() == 5 && errors.ndim() == 5 && images.shape(0) == errors.shape(0));
+    tightdp::ConvolutionGradients request{images.data(),
+                                          errors.data(),
+                                          numpy_extent(images, 0),
+                                          numpy_extent(images, 1),
+                                          numpy_extent(errors, 1),
+                                          {},
+                                          {},
+                                          kernel,
+                                          stride,
+                                          padding,
+                                          dilation,
+                                          nullptr};
+    for (std::size_t a = 0; a < 3; ++a) {
+        const auto axis = static_cast<int>(a) + 2;
+        request.image[a] = numpy_extent(images, axis), request.output[a] = numpy_extent(errors, axis);
+        require_fitting_numpy(kernel[a] > 0 && stride[a] > 0 && padding[a] >= 0 && dilation[a] > 0);
+        require_fitting_numpy(request.output[a] == 0 ||
+                              (request.output[a] - 1) * stride[a] + (kernel[a] - 1) * dilation[a] <
+                                  request.image[a] + 2 * padding[a]);
+    }
+    std::vector<py::ssize_t> shape{errors.shape(0), errors.shape(1), images.shape(1)};
+    for (const std::int64_t size : kernel) shape.push_back(static_cast<py::ssize_t>(size));
+    return fill_new_numpy<float>(std::move(shape), [&](float* out) {
+        request.out = out;
+        tightdp::form_convolution_gradients(request);
+    });
+}
+
 std::vector<std::string> list_python_product_ways() {
     std::vector<std::string> names;
     for (int i = 0; tightdp::product_way(i); ++i) names.emplace_back(tightdp::product_way(i)->name);
@@ -269,6 +312,9 @@ void bind_dense_layers(py::module_& m) {
               "sums"_a.noconvert());
     dense.def("multiply_positions", &multiply_positions<std::int16_t>, "x"_a.noconvert());
     dense.def("multiply_positions", &multiply_positions<std::int32_t>, "x"_a.noconvert());
+    dense.def("form_product_gradients", &form_product_gradients, "left"_a.noconvert(), "right"_a.noconvert());
+    dense.def("form_convolution_gradients", &form_convolution_gradients, "images"_a.noconvert(),
+              "errors"_a.noconvert(), "kernel"_a, "stride"_a, "padding"_a, "dilation"_a);
     dense.def("product_ways", &list_python_product_ways);
     dense.def("serving_way", [] { return tightdp::serving_product_way().name; });
     dense.def("choose_way", &tightdp::choose_product_way, "number"_a);

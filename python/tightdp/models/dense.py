@@ -238,6 +238,46 @@ def compute_dense_inner_products(integers: NDArray[Any]) -> Vector:
     return kernels.multiply_positions(integers)
 
 
+def form_dense_product_gradients(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns, for each record k, the sum over positions t of left[k, t] right[k, t]^T.
+
+    ``left`` has the shape (records, positions, m), ``right`` the shape (records, positions, n), and the result the
+    shape (records, m, n). The bits of a record's sum depend on the record alone. Source:
+    docs/theory/exact-products.md, section 9.
+    """
+    return kernels.form_product_gradients(np.ascontiguousarray(left), np.ascontiguousarray(right))
+
+
+def form_dense_convolution_gradients(
+    images: NDArray[np.float32],
+    errors: NDArray[np.float32],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> NDArray[np.float32]:
+    """Returns each record's gradient by the weights of a convolution, in the shape (records, outputs, channels, ...).
+
+    ``images`` has the shape (records, channels, ...), and ``errors`` the shape (records, outputs, ...). There are one
+    to three axes of an image, and each of the other arguments has a number for each axis. The image has ``padding``
+    zeros at both ends of an axis. The bits of a gradient depend on its own record alone. Source:
+    docs/theory/exact-products.md, section 9.
+    """
+    ones = (1,) * (3 - len(kernel))
+    zeros = (0,) * len(ones)
+    found = kernels.form_convolution_gradients(
+        _add_image_axes(images), _add_image_axes(errors), (*ones, *kernel), (*ones, *stride), (*zeros, *padding),
+        (*ones, *dilation),
+    )  # fmt: skip
+    return found.reshape(len(found), errors.shape[1], images.shape[1], *kernel)
+
+
+def _add_image_axes(images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns arrays of one, two or three axes for each record and channel as arrays of three axes."""
+    ones = (1,) * (5 - images.ndim)
+    return np.ascontiguousarray(images).reshape(*images.shape[:2], *ones, *images.shape[2:])
+
+
 def _round_dense_model_products(layers: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array, Vector, Vector]]:
     """Returns what the kernel reads for each layer: inputs, errors, and the steps and squares of the inputs."""
     found = []

@@ -1,5 +1,4 @@
-"""Convolutions of one, two or three axes, and their gradients by (with respect to) the weight. The gradients of a
-convolution are computed by convolutions, too."""
+"""Convolutions of one, two or three axes, and their gradients by (with respect to) the weight."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from ...models import dense
 from . import factors
 from .call_rules import ComputedCall, Parts, Unsupported
 from .factors import GradientRows, OuterProducts
@@ -23,8 +23,7 @@ added."""
 class ConvolutionFactors:
     """The gradients of the records' losses by the weight of a convolution of ``input``.
 
-    ``g`` holds the gradients by the output. The gradient of one record is called a row. One convolution with a group
-    for each record computes the rows of several records. ``way`` says how rows are used:
+    ``g`` holds the gradients by the output. The gradient of one record is called a row. ``way`` says how rows are used:
 
     - "materialised": all rows are kept from the computation of norms until sums are computed.
     - "materialised, some at a time": norms come from the rows of a few records at a time, because all rows would be too
@@ -96,8 +95,15 @@ class ConvolutionFactors:
         return self._compute_convolution_gradient_rows(self.input, self.g)
 
     def _compute_convolution_gradient_rows(self, x: Any, g: Any) -> Any:
-        """Returns the gradients of some records by one convolution that has a group for each record."""
+        """Returns the gradients of some records.
+
+        Without groups, compiled code forms gradients in float32 on a CPU. Other gradients come from one convolution of
+        PyTorch that has a group for each record.
+        """
         records, (outputs, *rest) = len(g), self.weight.shape
+        if self.groups == 1 and factors.is_compiled_gradient_type(g):
+            images, errors = (each.detach().contiguous().numpy() for each in (x, g))
+            return torch.from_numpy(dense.form_dense_convolution_gradients(images, errors, rest[1:], *self.settings))
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import torch
 
+from ...models import dense
+
 
 class GradientFactors(Protocol):
     """The gradients of a batch of records with respect to one parameter."""
@@ -100,11 +102,22 @@ class OuterProducts:
         total.addmm_(left.reshape(-1, self.m).t(), right.reshape(-1, right.shape[2]))
 
     def expand_gradient_factors(self) -> Any:
+        """Returns the gradients, in the wider type of both factors. Compiled code forms those in float32 on a CPU."""
         if not self.is_sparse:
             dtype = torch.promote_types(self.left.dtype, self.right.dtype)  # autocast may narrow one of the factors
-            return self.left.transpose(1, 2).to(dtype) @ self.right.to(dtype)
+            left, right = (each.detach().to(dtype) for each in (self.left, self.right))
+            if is_compiled_gradient_type(right):
+                return torch.from_numpy(
+                    dense.form_dense_product_gradients(left.contiguous().numpy(), right.contiguous().numpy())
+                )
+            return left.transpose(1, 2) @ right
         found = self.right.new_zeros(len(self.right), self.m, self.right.shape[2])
         return found.scatter_add_(1, self.left[:, :, None].expand_as(self.right), self.right)
+
+
+def is_compiled_gradient_type(x: Any) -> bool:
+    """Tells whether compiled code of the library forms gradients from factors such as ``x``. PyTorch forms others."""
+    return bool(x.dtype == torch.float32 and x.device.type == "cpu")
 
 
 def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
