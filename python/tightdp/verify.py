@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise, repeat
-from operator import mul
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
@@ -995,7 +994,8 @@ def _list_verified_forward_proofs(
                 return
     for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
-            for bits in (18, 23, 28, 31) if size == 2**14 else ():
+            slow = any(isinstance(pair, (Sampled, Reversed)) for pair in run)  # each of their moments is an integral
+            for bits in (18, 23, 28, 31) if size == 2**14 and not slow else ():
                 yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
             found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
@@ -1169,9 +1169,7 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
             raise Unverified("the characteristic function decays too slowly for the contour")
 
 
-def invert_verified_transform(
-    run: Run, epsilon: arb, bits: int, scale: float, smooth: bool = False
-) -> tuple[arb, arb]:
+def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, smooth: bool = False) -> tuple[arb, arb]:
     """Returns bounds of delta by a finite sum of the inversion formula (section 3).
 
     With ``smooth``, a Gaussian of small shift is added to the run. It raises delta by little, which is bounded.
@@ -1865,58 +1863,64 @@ def _build_verified_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
     return Atoms(("discrete Laplace", scale, s), compute_table, True)
 
 
+def _list_verified_gaussian_probabilities(sigma: Fraction, s: int) -> list[arb]:
+    """Returns the probabilities of the integers from 0 to ``s`` beyond the last noticeable one of integer noise."""
+    reach = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2 + s
+    if reach > MOST_ATOMS:
+        raise Unverified("discrete noise has too many values")
+    WORK.count_certificate_work(30 * reach)
+    weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(reach + 1)]
+    beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
+    total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
+    return [weight / total for weight in weights]
+
+
+def _build_verified_integer_table(atoms: list[tuple[arb, arb]]) -> AtomTable:
+    """Returns the table of a symmetric pair whose faint losses are left out."""
+    rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
+    return AtomTable(atoms, rest, rest)
+
+
 def _build_verified_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> AtomTable:
         """Returns the losses at all integers of noticeable probability, with their masses."""
-        most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
-        if most + s > MOST_ATOMS:
-            raise Unverified("discrete noise has too many values")
-        WORK.count_certificate_work(30 * (most + s))
-        weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
-        total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
-        atoms = [
-            (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
-        ]
-        rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
-        return AtomTable(atoms, rest, rest)
+        law = _list_verified_gaussian_probabilities(sigma, s)
+        points = range(2 * s - len(law) + 1, len(law) - s)
+        return _build_verified_integer_table(
+            [(to_ball(s * (2 * n - s) / (2 * sigma**2)), law[abs(n - s)]) for n in points]
+        )
 
     return Atoms(("discrete Gaussian", sigma, s), compute_table, True)
-
-
-MOST_ATOMS = 20_000
 
 
 def _build_verified_replaced_sample_atoms(inner: dict[str, Any], q: Fraction) -> Atoms:
     """Returns the pair of integer noise on a Poisson sample, moved up by one record and down by the other one."""
 
     def compute_table() -> AtomTable:
-        """Returns the losses of the integers near 0. The noise has its mean at -s, 0 and s."""
-        laplace, s = inner["type"] == "DiscreteLaplace", inner["sensitivity"]
-        ends = s if laplace else math.ceil(float(inner["sigma"]) * math.sqrt(2 * LN2 * ctx.prec)) + 2 + s
-        if ends > MOST_ATOMS:
-            raise Unverified("discrete noise has too many values")
-        WORK.count_certificate_work(60 * ends)
-        if laplace:
+        """Returns the losses of the integers near 0. The noise has the mean 0, or the mean s or -s of a record."""
+        s, there, out = inner["sensitivity"], to_ball(q), to_ball(1 - q)
+        if inner["type"] == "DiscreteLaplace":
+            WORK.count_certificate_work(60 * s)
             odds = (-to_ball(1 / inner["scale"])).exp()
-            law = [odds**n * (1 - odds) / (1 + odds) for n in range(2 * s + 1)]
-            sides = [[law[abs(n - a)] for n in range(-s, s + 1)] for a in (0, s, -s)]
-            for side in sides:  # all integers beyond -s, and all beyond s, have one loss
-                side[0], side[-1] = side[0] / (1 - odds), side[-1] / (1 - odds)
+            law, last = [odds**n * (1 - odds) / (1 + odds) for n in range(2 * s + 1)], s
         else:
-            weights = [(-to_ball(n * n / (2 * inner["sigma"] ** 2))).exp() for n in range(ends + s + 1)]
-            beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()
-            total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
-            sides = [[weights[abs(n - a)] / total for n in range(-ends, ends + 1)] for a in (0, s, -s)]
-        there, out = to_ball(q), to_ball(1 - q)
+            law = _list_verified_gaussian_probabilities(inner["sigma"], 2 * s)
+            last = len(law) - 1 - s
+        sides = [[law[abs(n - mean)] for n in range(-last, last + 1)] for mean in (0, s, -s)]
         ahead, behind = ([out * a + there * b for a, b in zip(sides[0], side, strict=True)] for side in sides[1:])
-        rest = arb(0) if laplace else arb((1 - sum(ahead, arb(0))).abs_upper()).union(arb(0))
-        return AtomTable([((a / b).log(), a) for a, b in zip(ahead, behind, strict=True)], rest, rest)
+        atoms = [((a / b).log(), a) for a, b in zip(ahead, behind, strict=True)]
+        if inner["type"] == "DiscreteLaplace":  # integers beyond s have the loss of s
+            atoms[0], atoms[-1] = ((y, p / (1 - odds)) for y, p in (atoms[0], atoms[-1]))
+            return AtomTable(atoms, arb(0), arb(0))
+        return _build_verified_integer_table(atoms)
 
     name = ("replaced", inner["type"], inner.get("sigma", inner.get("scale")), inner["sensitivity"], q)
     return Atoms(name, compute_table, True)
+
+
+MOST_ATOMS = 20_000
 
 
 def _list_verified_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) -> Shifts:

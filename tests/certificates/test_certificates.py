@@ -300,8 +300,10 @@ def test_replaced_records_of_samples_with_integer_noise_have_the_pair_of_two_opp
     """Delta by enumeration of the integers: noise around 0, 2 and -2."""
     mp = pytest.importorskip("mpmath").mp
     q, x = mp.mpf(0.25), mp.exp(mp.mpf(1) / 4)
-    for kind, name, law in (("DiscreteLaplace", "scale", lambda n: mp.exp(-abs(n) / mp.mpf(1.5))),
-                            ("DiscreteGaussian", "sigma", lambda n: mp.exp(-mp.mpf(n) ** 2 / mp.mpf(4.5)))):  # fmt: skip
+    for kind, name, law in (
+        ("DiscreteLaplace", "scale", lambda n: mp.exp(-abs(n) / mp.mpf(1.5))),
+        ("DiscreteGaussian", "sigma", lambda n: mp.exp(-(mp.mpf(n) ** 2) / mp.mpf(4.5))),
+    ):
         with mp.workdps(40):
             total = sum(law(n) for n in range(-150, 151))
             p, r = ([((1 - q) * law(n) + q * law(n - shift)) / total for n in range(-150, 151)] for shift in (2, -2))
