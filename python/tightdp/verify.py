@@ -996,7 +996,7 @@ def _list_verified_forward_proofs(
         with suppress(Unverified):
             # Some pairs' moments are an integral each, and those of normal mixtures take longer than an upper lattice.
             slow = any(isinstance(pair, (Sampled, Reversed, *([NormalMixtures] if high else []))) for pair in run)
-            for bits in (18, 23, 28) if size == 2**14 and not slow else ():
+            for bits in (18, 23, 28)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
                 yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
             found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
