@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise, repeat
-from operator import mul
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from flint import acb, acb_mat, acb_poly, arb, arb_poly, ctx, fmpq, fmpz, fmpz_poly
@@ -330,10 +329,10 @@ class Atoms(Pair):
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
-    def compute_verified_moment_ball(self, z: acb) -> acb:
+    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
         atoms = self.build_atom_balls().atoms
-        WORK.count_certificate_work(2 * len(atoms))
-        return sum((mass * (z * loss).exp() for loss, mass in atoms), acb(0))
+        WORK.count_certificate_work(len(atoms) * (2 + math.sqrt(n) + n / 16))
+        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, n)
 
     def join_verified_steps(self, times: int) -> Atoms:
         """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
@@ -351,6 +350,16 @@ class Atoms(Pair):
             return AtomTable(joined, revealed, absent)
 
         return Atoms(("steps", times, *self.name), compute_table)
+
+    def leave_out_faint_losses(self, faint: arb) -> Atoms:
+        """Returns the pair without losses of a mass below ``faint``, whose curves are between 0 and their mass."""
+
+        def compute_table() -> AtomTable:
+            atoms, infinity, hidden = self.build_atom_balls()
+            missing = sum((p for _, p in atoms if p < faint), arb(0))
+            return AtomTable([(y, p) for y, p in atoms if not p < faint], infinity.union(infinity + missing), hidden)
+
+        return Atoms(("bright", float(faint), *self.name), compute_table)
 
     def sample_verified_pair(self, q: Fraction) -> Atoms:
         """Returns the pair ((1-q) Q + q P, Q)."""
@@ -878,11 +887,14 @@ def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[a
     """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
     block = math.isqrt(n - 1) + 1
 
-    def list_powers(first: acb, factor: acb, count: int) -> list[acb]:
-        return list(accumulate(repeat(factor, count - 1), mul, initial=first))
+    def list_powers(base: acb, count: int, first: acb) -> list[acb]:
+        powers = [acb(1), base]
+        for k in range(2, count):  # few products for each power: each of them widens its ball
+            powers.append(powers[k // 2] * powers[k - k // 2])
+        return [first * power for power in powers[:count]]
 
-    rows = [list_powers(acb(weight), acb(0, loss * h).exp(), block) for weight, loss in nodes]
-    columns = [list_powers(acb(1), acb(0, loss * h * block).exp(), (n - 1) // block + 1) for _, loss in nodes]
+    rows = [list_powers(acb(0, loss * h).exp(), block, acb(weight)) for weight, loss in nodes]
+    columns = [list_powers(acb(0, loss * h * block).exp(), (n - 1) // block + 1, acb(1)) for _, loss in nodes]
     product = acb_mat(rows).transpose() * acb_mat(columns)
     return [product[k % block, k // block] for k in range(n)]
 
@@ -981,6 +993,11 @@ def _list_verified_forward_proofs(
                     yield (*method(run, to_ball(epsilon), bits, scale), f"{name}, {bits} bits")
                 return
     for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
+        with suppress(Unverified):
+            # Some pairs' moments are an integral each, and those of normal mixtures take longer than an upper lattice.
+            slow = any(isinstance(pair, (Sampled, Reversed, *([NormalMixtures] if high else []))) for pair in run)
+            for bits in (18, 23, 28)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
+                yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
             found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
             yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
@@ -1112,10 +1129,12 @@ class InversionPlan(NamedTuple):
     aliases: list[float]
     """Two exponents a. Chernoff's bounds at these exponents limit the error that comes from the spacing h."""
     decays: list[tuple[Callable[[float], arb], int]]
-    """Each pair's ``bound_decay_by_ball`` function, and the pair's count."""
+    """Each pair's ``bound_decay_by_ball`` function, and the pair's count. The pair of the added Gaussian is one."""
+    added: Fraction
+    """The squared shift of a Gaussian that is added to the run, so that the transform decays. It may be 0."""
 
 
-def plan_verified_inversion(run: Run, epsilon: arb, bits: int) -> InversionPlan:
+def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> InversionPlan:
     """Returns a plan whose errors are about 2^-``bits`` times delta. Raises Unverified if it needs too many points."""
     ctx.prec = 64
     at = float(epsilon.mid())
@@ -1137,37 +1156,50 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int) -> InversionPlan:
         for factors in ((1.03, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0), (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95))
     ]
     h = 2 * math.pi / max(period for period, _ in sides)
+    added = Fraction(2.0 ** (8 - bits) / (c * (c + 1))) if smooth else Fraction(0)
+    run = {**run, Normal(added): 1} if smooth else run
     decays = [(pair.bound_decay_by_ball(c, 256 if count > 200 else 1500), count) for pair, count in run.items()]
     front = estimate_exponent(c) - c * math.log(c) + (1 + c) * math.log1p(c)
     n = 16
     while True:
         faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            return InversionPlan(c, h, n, [c * f for _, f in sides], decays)
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added)
         n = math.ceil(n * 1.25)
-        if n > 20_000:
+        if n > (MOST_POINTS if smooth else 20_000):
             raise Unverified("the characteristic function decays too slowly for the contour")
 
 
-def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float) -> tuple[arb, arb]:
-    """Returns bounds of delta by a finite sum of the inversion formula (section 3)."""
-    plan = plan_verified_inversion(run, epsilon, bits)
+def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, smooth: bool = False) -> tuple[arb, arb]:
+    """Returns bounds of delta by a finite sum of the inversion formula (section 3).
+
+    With ``smooth``, a Gaussian of small shift is added to the run. It raises delta by little, which is bounded.
+    """
+    if smooth:
+        ctx.prec, faint = 64, arb(max(scale, 1e-300)) / 2 ** (bits + 6) / sum(run.values())
+        run = {pair.leave_out_faint_losses(faint) if isinstance(pair, Atoms) else pair: n for pair, n in run.items()}
+    plan = plan_verified_inversion(run, epsilon, bits, smooth)
     c, h, n = plan.c, plan.h, plan.n
     ctx.prec = bits + 80
+    WORK.count_certificate_work(10 * n)
     values = [acb(1)] * n
     for pair, count in run.items():
         moments = pair.compute_verified_moment_balls(c, h, n, bits + 30)
         values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
-    total = arb(0)
+    half = to_ball(plan.added) / 2
+    share = (half / 4).exp()
+    total = raised = arb(0)
     for k, value in enumerate(values):
         z = acb(c, arb(h) * k)
-        term = (value * (-z * epsilon).exp() / (z * (z + 1))).real
-        total += term if k else term / 2
-    total *= arb(h) / arb.pi()
-    tail = values[0].real * (-arb(c) * epsilon).exp() / (arb.pi() * h * (n - 1))
+        square = z * (z + 1)
+        values[k] = value * (half * square - z * epsilon).exp()
+        total += (values[k] / square).real / (1 if k else 2)
+        raised += values[k].real / (1 if k else 2)
+    total, raised = (each * arb(h) / arb.pi() for each in (total, raised * 2 * half * share))
+    tail = values[0].real / (arb.pi() * h * (n - 1)) * (1 + share if smooth else 1)
     for bound, count in plan.decays:
-        tail *= bound(h * n) ** count
-    excess = arb(0)
+        tail *= bound(h * (n - 1)) ** count
+    excess = raised if smooth else arb(0)
     for a in map(arb, plan.aliases):
         term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
         if a > 0:
@@ -1512,7 +1544,7 @@ class VerifiedGridPlan(NamedTuple):
         return max(whole, fmpz(0))
 
 
-MOST_POINTS, MOST_TERMS = 2**21, 5 * 10**6
+MOST_POINTS, MOST_TERMS = 2**21, 3 * 10**7
 
 
 def choose_verified_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
@@ -1832,25 +1864,61 @@ def _build_verified_discrete_laplace_atoms(scale: Fraction, s: int) -> Atoms:
     return Atoms(("discrete Laplace", scale, s), compute_table, True)
 
 
+def _list_verified_gaussian_probabilities(sigma: Fraction, s: int) -> list[arb]:
+    """Returns the probabilities of the integers from 0 to ``s`` beyond the last noticeable one of integer noise."""
+    reach = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2 + s
+    if reach > MOST_ATOMS:
+        raise Unverified("discrete noise has too many values")
+    WORK.count_certificate_work(30 * reach)
+    weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(reach + 1)]
+    beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
+    total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
+    return [weight / total for weight in weights]
+
+
+def _build_verified_integer_table(atoms: list[tuple[arb, arb]]) -> AtomTable:
+    """Returns the table of a symmetric pair whose faint losses are left out."""
+    rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
+    return AtomTable(atoms, rest, rest)
+
+
 def _build_verified_discrete_gaussian_atoms(sigma: Fraction, s: int) -> Atoms:
     """Returns the pair of integer noise around ``s`` and 0, with probability proportional to e^{-n^2/(2 sigma^2)}."""
 
     def compute_table() -> AtomTable:
         """Returns the losses at all integers of noticeable probability, with their masses."""
-        most = math.ceil(float(sigma) * math.sqrt(2 * LN2 * ctx.prec)) + 2
-        if most + s > MOST_ATOMS:
-            raise Unverified("discrete noise has too many values")
-        WORK.count_certificate_work(30 * (most + s))
-        weights = [(-to_ball(n * n / (2 * sigma**2))).exp() for n in range(most + s + 1)]
-        beyond = (weights[-1] / (1 - weights[-1] / weights[-2])).abs_upper()  # a geometric series bounds the rest
-        total = weights[0] + 2 * sum(weights[1:], arb(0)) + 2 * arb(beyond).union(arb(0))
-        atoms = [
-            (to_ball(s * (2 * n - s) / (2 * sigma**2)), weights[abs(n - s)] / total) for n in range(s - most, most + 1)
-        ]
-        rest = arb((1 - sum((p for _, p in atoms), arb(0))).abs_upper()).union(arb(0))
-        return AtomTable(atoms, rest, rest)
+        law = _list_verified_gaussian_probabilities(sigma, s)
+        points = range(2 * s - len(law) + 1, len(law) - s)
+        return _build_verified_integer_table(
+            [(to_ball(s * (2 * n - s) / (2 * sigma**2)), law[abs(n - s)]) for n in points]
+        )
 
     return Atoms(("discrete Gaussian", sigma, s), compute_table, True)
+
+
+def _build_verified_replaced_sample_atoms(inner: dict[str, Any], q: Fraction) -> Atoms:
+    """Returns the pair of integer noise on a Poisson sample, moved up by one record and down by the other one."""
+
+    def compute_table() -> AtomTable:
+        """Returns the losses of the integers near 0. The noise has the mean 0, or the mean s or -s of a record."""
+        s, there, out = inner["sensitivity"], to_ball(q), to_ball(1 - q)
+        if inner["type"] == "DiscreteLaplace":
+            WORK.count_certificate_work(60 * s)
+            odds = (-to_ball(1 / inner["scale"])).exp()
+            law, last = [odds**n * (1 - odds) / (1 + odds) for n in range(2 * s + 1)], s
+        else:
+            law = _list_verified_gaussian_probabilities(inner["sigma"], 2 * s)
+            last = len(law) - 1 - s
+        sides = [[law[abs(n - mean)] for n in range(-last, last + 1)] for mean in (0, s, -s)]
+        ahead, behind = ([out * a + there * b for a, b in zip(sides[0], side, strict=True)] for side in sides[1:])
+        atoms = [((a / b).log(), a) for a, b in zip(ahead, behind, strict=True)]
+        if inner["type"] == "DiscreteLaplace":  # integers beyond s have the loss of s
+            atoms[0], atoms[-1] = ((y, p / (1 - odds)) for y, p in (atoms[0], atoms[-1]))
+            return AtomTable(atoms, arb(0), arb(0))
+        return _build_verified_integer_table(atoms)
+
+    name = ("replaced", inner["type"], inner.get("sigma", inner.get("scale")), inner["sensitivity"], q)
+    return Atoms(name, compute_table, True)
 
 
 MOST_ATOMS = 20_000
@@ -2107,6 +2175,8 @@ def _build_verified_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
         return build_exact_verified_row(_build_verified_mixture_pair(_list_verified_table_shifts(inner, q), k))
     if k == 2 and inner["type"] in ("PureDP", "ApproximateDP"):
         return _build_verified_class_row(inner["epsilon"], inner.get("delta", Fraction(0)), 2, q)
+    if k == 2 and inner["type"] in ("DiscreteLaplace", "DiscreteGaussian"):
+        return build_exact_verified_row(_build_verified_replaced_sample_atoms(inner, q))
     if k == 2 and inner["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released without the record")
     plain = build_verified_table_row(inner, 1)
@@ -2456,7 +2526,7 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
     "PoissonSampled": (
         {"mechanism": SAMPLED, "sampling_probability": SHARE}, _build_verified_poisson_sample_row,
         "Zhu, Dong and Wang (2022), theorem 11; replaced: Lebeda, Regehr, Kamath and Steinke (2025), proposition 13, "
-        "replace.md sections 1 and 3, grid.md section 6.2",
+        "replace.md sections 1, 3 and 8, grid.md section 6.2",
     ),
     "Group": (
         {"mechanism": COMPOSABLE, "size": NATURAL}, _build_verified_group_row,

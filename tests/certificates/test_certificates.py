@@ -35,6 +35,7 @@ RUNS = {
     "approximate replaced": (dp.ApproximateDP(0.5, 1e-6) * 4, "replace"),
     "sampled response": (S(dp.PureDP(1.0), 0.1) * 50, "add_or_remove"),
     "answers": (dp.RandomizedResponse(0.3, 4) * 7, "replace_special"),
+    "sampled integers, replaced": (S(dp.DiscreteLaplace(3.0), 0.02) * 1000, "replace"),
     "range": (dp.BoundedRange(0.5), "add"),
     "discrete Laplace": (dp.DiscreteLaplace(2.0, 3) * 3, "remove"),
     "discrete Gaussian": (dp.DiscreteGaussian(1.5, 2), "replace"),
@@ -107,6 +108,14 @@ def test_losses_with_an_error_are_verified_at_the_ends_of_their_balls(neighbors)
 def test_many_steps_whose_losses_are_points_of_one_lattice_are_verified(step):
     text = (step * 400).certificate(delta=1e-6, neighbors="remove").to_json()
     assert verify.check(text), verify.explain(text)
+
+
+def test_many_steps_of_sampled_integers_are_verified_to_a_part_in_ten_million():
+    text = (S(dp.DiscreteGaussian(1.5), 0.05) * 2000).certificate(epsilon=0.7).to_json()
+    plain = json.loads(text)
+    low, high = plain["delta"]
+    assert verify.check(json.dumps({**plain, "delta": [low, high * (1 + 1e-7)]}))
+    assert not verify.check(json.dumps({**plain, "delta": [0.0, low * (1 - 1e-6)]}))
 
 
 def test_a_pair_whose_least_losses_are_close_has_a_lattice_that_is_not_finer_than_its_points():
@@ -270,6 +279,54 @@ def test_moments_of_sampled_laplace_noise_are_those_of_its_density():
             verify.Laplacian(verify.Fraction(3, 4)), verify.Fraction(1, 10)
         ).compute_verified_moment_ball(verify.acb(2.5, 3))
         assert abs(complex(found.mid()) - complex(truth)) < 1e-12 * abs(truth)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.3, 2.0])
+def test_a_kernel_with_added_noise_is_above_its_own_by_at_most_the_density_that_is_taken_off(mu):
+    """The inequality of section 3, with the integral of the kernel over the normal loss."""
+    mp = pytest.importorskip("mpmath").mp
+    with mp.workdps(30):
+        mu = mp.mpf(mu)
+        for s in (-3, -1, -0.01, 0, 0.01, 0.5, 1, 3):
+            s = s * mu
+            raised = mp.quad(lambda z, s=s: -mp.expm1(-s - z) * mp.npdf(z, mu**2 / 2, mu), [-s, mu**2, 9 * mu + mu**2])
+            density = mp.npdf(-s, mu**2 / 2, mu)
+            gap = raised - max(-mp.expm1(-s), 0)
+            assert -1e-12 < gap <= mu**2 * mp.exp(mu**2 / 8) * density + 1e-12
+
+
+@pytest.mark.parametrize("bits", [18, 28])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_smoothed_transform_is_on_either_side_of_the_sum_over_all_outputs(reverse, bits):
+    """Steps of two losses: the sum over how many steps have which one is exact."""
+    pair = verify._build_verified_response_atoms(verify.Fraction(1)).sample_verified_pair(verify.Fraction(1, 10))
+    run = {pair.reverse_pair() if reverse else pair: 60}
+    for epsilon in (0.0, 0.4, 1.0):
+        verify.ctx.prec = 200
+        truth = verify.sum_verified_outcome_balls(run, None, verify.arb(epsilon))
+        low, high = verify.invert_verified_transform(run, verify.arb(epsilon), bits, float(truth), True)
+        assert low < truth < high
+        assert high - low < truth * 2.0 ** (12 - bits)
+
+
+def test_replaced_records_of_samples_with_integer_noise_have_the_pair_of_two_opposite_shifts():
+    """Delta by enumeration of the integers: noise around 0, 2 and -2."""
+    mp = pytest.importorskip("mpmath").mp
+    q, x = mp.mpf(0.25), mp.exp(mp.mpf(1) / 4)
+    for kind, name, law in (
+        ("DiscreteLaplace", "scale", lambda n: mp.exp(-abs(n) / mp.mpf(1.5))),
+        ("DiscreteGaussian", "sigma", lambda n: mp.exp(-(mp.mpf(n) ** 2) / mp.mpf(4.5))),
+    ):
+        with mp.workdps(40):
+            total = sum(law(n) for n in range(-150, 151))
+            p, r = ([((1 - q) * law(n) + q * law(n - shift)) / total for n in range(-150, 151)] for shift in (2, -2))
+            truth = float(curve_of(p, r, x))
+        mechanism = {"type": "PoissonSampled", "mechanism": {"type": kind, name: 1.5, "sensitivity": 2},
+                     "sampling_probability": 0.25}  # fmt: skip
+        near = write_delta(mechanism, truth * (1 - 1e-12), truth * (1 + 1e-12), neighbors="replace")
+        assert verify.check(near), verify.explain(near)
+        assert not verify.check(write_delta(mechanism, 0.0, truth * (1 - 1e-9), neighbors="replace"))
+        assert not verify.check(write_delta(mechanism, truth * (1 + 1e-9), 1.0, neighbors="replace"))
 
 
 def moved(text: str, end: int, factor: float) -> str:
