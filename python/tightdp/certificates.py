@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._support.strict_json import check_json_entries, parse_json, read_json_value
-from .accounting.running_accounts.serial import from_plain_mechanism, to_plain_mechanism
 from .composition import Composable, Composition
+from .mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
 from .options import Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1

@@ -8,7 +8,7 @@ range raises ValueError or TypeError, which names the parameter and its range.
 The modules ``noise_mechanisms`` and ``stated_guarantees`` hold mechanisms that contain no other mechanism. The
 mechanisms of ``samplers`` run another mechanism on a part of the records. The mechanisms of ``selections_and_groups``
 contain whole compositions. ``privacy_losses`` holds the mechanism that users define by a table of losses, and
-``complete_pairs`` turns such a table into a lower and an upper bound.
+``loss_tables`` turns such a table into a lower and an upper bound. ``mechanism_json`` writes mechanisms to files.
 """
 
 from ..composition import Mechanism as Mechanism

@@ -5,7 +5,7 @@ from effort import counted
 from every_mechanism import EVERY
 
 import tightdp as dp
-from tightdp.accounting.running_accounts import serial
+from tightdp.mechanisms import mechanism_json
 
 STEP = dp.PoissonSampled(dp.Gaussian(1.0), 0.01)
 
@@ -137,7 +137,7 @@ def test_files_name_public_mechanisms_alone():
             dp.Accountant.from_json(plain(entry(type="PoissonSampled", mechanism=inner, sampling_probability=0.5)))
     classes = [getattr(dp, name) for name in dp.__all__ if isinstance(getattr(dp, name), type)]
     public = {cls for cls in classes if issubclass(cls, dp.Mechanism)} - {dp.Mechanism}
-    assert set(serial.TYPES.values()) == public == {type(each) for each in EACH}
+    assert set(mechanism_json.TYPES.values()) == public == {type(each) for each in EACH}
 
 
 EACH = (*EVERY, dp.PrivacyLoss.from_pmf([0.0, 1.0], [0.5, 0.5]))

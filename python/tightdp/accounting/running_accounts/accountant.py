@@ -11,9 +11,9 @@ from ..._support.strict_json import check_json_format, construct_from_strict_jso
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
+from ...mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
 from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_options_as_arguments
 from .growing_account import GrowingAccount
-from .serial import from_plain_mechanism, to_plain_mechanism
 from .shared_state import Entries, SharedAccountState, list_running_account_entries
 
 if TYPE_CHECKING:

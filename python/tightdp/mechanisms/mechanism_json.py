@@ -6,19 +6,36 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ... import mechanisms as m
-from ..._support import _check
-from ..._support.strict_json import check_json_entries, construct_from_strict_json, read_json_object, read_json_value
-from ...composition import Composable, Composition
-from ...mechanisms import Mechanism
+from .._support import _check
+from .._support.strict_json import check_json_entries, construct_from_strict_json, read_json_object, read_json_value
+from ..composition import Composable, Composition, Mechanism
+from .noise_mechanisms import (
+    DiscreteGaussian,
+    DiscreteGaussianVector,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    MixtureOfGaussians,
+    TreeAggregation,
+)
+from .privacy_losses import PrivacyLoss
+from .samplers import (
+    FixedSizeSampled,
+    PoissonSampled,
+    RandomAllocation,
+    SampledWithReplacement,
+    TruncatedPoissonSampled,
+)
+from .selections_and_groups import Group, RepeatAndSelect
+from .stated_guarantees import ZCDP, ApproximateDP, BoundedRange, PureDP, RandomizedResponse
 
 TYPES: Mapping[str, type[Mechanism]] = {
     cls.__name__: cls
     for cls in (
-        m.Gaussian, m.Laplace, m.PureDP, m.ApproximateDP, m.RandomizedResponse, m.BoundedRange, m.ZCDP,
-        m.DiscreteGaussian, m.DiscreteGaussianVector, m.DiscreteLaplace, m.MixtureOfGaussians, m.PoissonSampled,
-        m.TruncatedPoissonSampled, m.SampledWithReplacement, m.FixedSizeSampled, m.RandomAllocation, m.TreeAggregation,
-        m.PrivacyLoss, m.RepeatAndSelect, m.Group,
+        Gaussian, Laplace, PureDP, ApproximateDP, RandomizedResponse, BoundedRange, ZCDP,
+        DiscreteGaussian, DiscreteGaussianVector, DiscreteLaplace, MixtureOfGaussians, PoissonSampled,
+        TruncatedPoissonSampled, SampledWithReplacement, FixedSizeSampled, RandomAllocation, TreeAggregation,
+        PrivacyLoss, RepeatAndSelect, Group,
     )
 }  # fmt: skip
 """Classes that a file may name: the public mechanisms, whose constructors check all arguments. All other mechanisms are
