@@ -151,7 +151,7 @@ constexpr double kRoundedUp = 1 + 0x1p-24;
 // layers.simd.hpp).
 template <class T>
 void compute_layer_rounding_factors(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
-                             double* rounding_factors, double* squares) {
+                                    double* rounding_factors, double* squares) {
     for (std::int64_t k = 0; k < rows; ++k, x += columns) {
         rounding_factors[k] = squares[k] = 0;
         Columns sums = {};

@@ -108,7 +108,7 @@ struct DenseLayer {
     std::int64_t columns, outputs;
     bool bias;
     const double* rounding_factors;  // for each row, its rounding factor (RowKernels::factors)
-    const double* squares;  // for each row, the squared norm of its integers (RowKernels::factors)
+    const double* squares;           // for each row, the squared norm of its integers (RowKernels::factors)
     // The next members hold a centre a and a scale b, each as `outputs` rows of `padded` numbers. The pointers are null
     // if gradients are not scaled.
     const double* center;          // the centre in integers, A = round(a / (2^22 grid))

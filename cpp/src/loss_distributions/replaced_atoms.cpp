@@ -11,10 +11,9 @@
 namespace tightdp::grid {
 namespace {
 
-// Both functions return ln(1 - q + q e^y): log_replaced_atom_up() for y >= 0, and log_replaced_atom_down() for y <= 0.
-// They have a relative error of at most 40u, where u = 2^-53. If y > kLarge, y and ln q may cancel in the result. The
-// result then has a further absolute error of at most u (y + 16 |ln q| + 16). In all other sums, the terms have the same
-// sign.
+// log_replaced_atom_up() returns ln(1 - q + q e^y) for y >= 0, and log_replaced_atom_down() returns it for y <= 0. The
+// relative error is at most 40u, where u = 2^-53. If y > kLarge, y and ln q may cancel in the result. The result then
+// has a further absolute error of at most u (y + 16 |ln q| + 16). In all other sums, the terms have the same sign.
 constexpr double kLarge = 200;
 double log_replaced_atom_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));

@@ -43,7 +43,8 @@ def clipped_sum(
     Let g_k be the gradient of example k over all arrays, and n_k its L2 norm. The example adds
     ``weights[k] * min(1, max_norm / n_k) * g_k``, so it moves the sum by at most ``weights[k] * max_norm`` in L2 norm.
     Neither result is private. For a private sum call ``clip_and_noise``, or sum with ``arithmetic="exact"`` and call
-    ``add_noise``. Do not publish the norms.
+    ``add_noise``. Do not publish the norms. In the table, the first limit is 2^-1022 for float64, and 2^-126 for other
+    types. The second limit is 2^-900 for float64, and 2^-90 for other types.
 
     =================================================  =========================================
     example                                            adds
@@ -55,9 +56,6 @@ def clipped_sum(
     weights[k] max_norm under the second limit         zeros
     empty batch                                        nothing: the sum is zero
     =================================================  =========================================
-
-    The first limit is 2^-1022 for float64, and 2^-126 for other types. The second limit is 2^-900 for float64, and
-    2^-90 for other types.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ inline constexpr int kRowThreads = 256, kRowLanes = 16, kClipThreads = 64;
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     row_factors_kernel(const T* x, std::int64_t rows, std::int64_t columns, double least, double* rounding_factors,
-                     double* squares) {
+                       double* squares) {
     const LaneTeam<kRowLanes> team;
     const std::int64_t asked =
         static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kRowLanes) + threadIdx.x / kRowLanes;
