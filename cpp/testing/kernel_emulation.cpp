@@ -145,8 +145,8 @@ void emulate_product_chunks(const ProductSum& r, std::int64_t processors, std::i
             const DeviceLayer& to = layers.back();
             on_host::Launch(static_cast<unsigned>(ceiling_quotient(count, kRowThreads / kRowLanes)), kRowThreads, 0,
                             [&] {
-                                row_units_kernel<T>(rows(to), count, to.columns, least_layer_norm(to),
-                                                    to.rounding_factors, to.squares);
+                                row_factors_kernel<T>(rows(to), count, to.columns, least_layer_norm(to),
+                                                      to.rounding_factors, to.squares);
                             })
                 .run_emulated();
         }

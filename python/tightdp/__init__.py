@@ -164,12 +164,13 @@ if not _typing.TYPE_CHECKING:
     }  # fmt: skip
     """Names that are imported on their first use, with their modules. A program that only computes bounds needs no
     such name."""
-    _FOLDERS = frozenset(
+    _LATER_MODULES = frozenset(
         {
             "audit", "cuda", "metrics", "model_selection", "pipeline", "plots", "preprocessing", "tables", "torch",
             "train", "verify",
         }
     )  # fmt: skip
+    """Modules and folders of modules that are imported on their first use."""
 
     def __getattr__(name):
         """Imports a name on its first use.
@@ -179,7 +180,7 @@ if not _typing.TYPE_CHECKING:
         """
         from importlib import import_module
 
-        if name in _FOLDERS:
+        if name in _LATER_MODULES:
             try:
                 return import_module(f".{name}", __name__)
             except ModuleNotFoundError as error:
@@ -191,4 +192,4 @@ if not _typing.TYPE_CHECKING:
 
     def __dir__():
         """Lists the public names, imported or not."""
-        return sorted({*__all__, *_FOLDERS, *(name for name in globals() if name.startswith("__"))})
+        return sorted({*__all__, *_LATER_MODULES, *(name for name in globals() if name.startswith("__"))})

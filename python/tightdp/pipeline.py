@@ -45,7 +45,7 @@ from .estimators.shared.sklearn_interface import (
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.steps import NamedTransformers, check_names_of_transformers
+from .preprocessing.steps import NamedTransformers, check_named_transformer_steps
 from .preprocessing.transformer import PrivateTransformer
 from .preprocessing.transformer_input import (
     check_shape_to_preprocess,
@@ -231,7 +231,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
-            for name, step in check_names_of_transformers(self.steps, "steps", 2)
+            for name, step in check_named_transformer_steps(self.steps, "steps", 2)
         ]
         for name, step in steps[:-1]:
             if not (step is None or isinstance(step, (PrivateTransformer, DPPCA)) or _is_pipeline_step_stateless(step)):

@@ -59,7 +59,7 @@ def test_it_is_charged_what_train_charges(own, settings):
 def test_sums_are_of_centred_and_scaled_gradients():
     model, records = mlp(), table(8)
     run = private(model, records, algorithm=OWN, batch_size=4, noise_multiplier=1.0)
-    sums = run._begin_step_sums(dict(model.named_parameters()))
+    sums = run._begin_step_sums_of_private_run(dict(model.named_parameters()))
     assert isinstance(sums, CenteredSums)
     rng = np.random.default_rng(3)
     sums._center, sums._scale = rng.normal(size=66) * 0.1, rng.uniform(0.05, 2.0, size=66)
@@ -104,7 +104,7 @@ def test_a_record_that_is_not_finite_contributes_nothing():
     records.tensors[0][3] = math.nan
     model = mlp()
     run = private(model, records, algorithm="adaclip", batch_size=19, noise_multiplier=1e-5)
-    sums = run._begin_step_sums(dict(model.named_parameters()))
+    sums = run._begin_step_sums_of_private_run(dict(model.named_parameters()))
     sums.add(model, cross_entropy, list(records.tensors), 20)
     whole = sums.convert_to_floats()
     sums.clear_gradient_sums()

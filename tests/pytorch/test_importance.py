@@ -71,7 +71,7 @@ def test_sums_are_of_unit_vectors_of_those_that_are_taken(arithmetic):
         return mask[begin : begin + len(given)]
 
     candidates.select_rows_of_importance_batch = taken
-    sums = run._begin_step_sums(parameters(model))
+    sums = run._begin_step_sums_of_private_run(parameters(model))
     for some in (slice(0, 20), slice(20, 30)):
         part = [t[some] for t in records.tensors]
         sums.add(model, cross_entropy, part, len(part[0]))

@@ -47,10 +47,10 @@ def test_factors_and_rows_are_the_same_gradients(left, positions):
         )
         weights, total = torch.rand(b), torch.zeros(m, n)
         weights[1] = 0.0
-        each.add_weighted_gradient_factors(weights, total)
+        each.add_weighted_gradients_of_factors(weights, total)
         assert torch.allclose(total, torch.einsum("b,bmn->mn", weights, rows), atol=1e-5)
         rest = torch.zeros(m, n)
-        factors.GradientRows(rows).add_weighted_gradient_factors(weights, rest)
+        factors.GradientRows(rows).add_weighted_gradients_of_factors(weights, rest)
         assert torch.allclose(total, rest, atol=1e-5)
 
 
@@ -66,7 +66,7 @@ def test_norms_of_terms_that_cancel_are_not_too_small(left, rest):
         weights, total = 1 / each.bound_squared_factor_norms().sqrt(), torch.zeros(m, n)
         one = torch.zeros(b, dtype=torch.float64)
         for i in range(b):
-            each.add_weighted_gradient_factors(torch.where(torch.arange(b) == i, weights, 0.0), total.zero_())
+            each.add_weighted_gradients_of_factors(torch.where(torch.arange(b) == i, weights, 0.0), total.zero_())
             one[i] = total.double().norm()
         assert (one <= 1 + 1e-3).all()
 

@@ -58,7 +58,7 @@ def add_alone(left, right, factors, bound=2.0**30, digits=15):
     products = PositionProducts(OuterProducts(left, right, left.shape[2]), digits)
     clipped = clip_position_products([products], factors, bound, 1 / GRID)
     total = torch.zeros(left.shape[2], right.shape[2], dtype=torch.int64)
-    products.add_to(total)
+    products.add_position_products_to(total)
     return clipped, total
 
 
@@ -222,7 +222,7 @@ def test_tries_are_bounded_and_then_a_record_adds_nothing():
     clipped = clip_position_products([products], torch.tensor([1.0, 2.0]), 2.0**30, 1 / GRID)
     assert len(calls) <= positions.TRIES + 1 and not calls[-1].any() and not clipped.factors.any()
     total = torch.zeros(8, 8, dtype=torch.int64)
-    products.add_to(total)
+    products.add_position_products_to(total)
     assert not total.any()
 
 

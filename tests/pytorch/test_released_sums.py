@@ -110,7 +110,7 @@ def test_a_step_that_fails_leaves_no_records_to_the_next_one(tmp_path, monkeypat
     with pytest.raises(ZeroDivisionError):
         run.step(cross_entropy, next(iter(run.loader)))
     assert run.steps_ == 1 and run._sums._last is not None
-    sums = run._begin_step_sums(run._check_run_parameters())
+    sums = run._begin_step_sums_of_private_run(run._check_run_parameters())
     assert sums is run._sums and sums._last is None and not sums.integers()[0].any()
     with pytest.raises(RuntimeError, match="ended by an error"):
         run.step(cross_entropy, next(iter(run.loader)))

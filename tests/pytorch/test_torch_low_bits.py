@@ -59,7 +59,7 @@ def test_and_betray_it_to_noise_of_floats(dtype):
     found = []
     for records in (0, 1):
         _, run = released(0)
-        sums = run._begin_step_sums(dict(run.model.named_parameters()))
+        sums = run._begin_step_sums_of_private_run(dict(run.model.named_parameters()))
         if records:
             sums.add(run.model, loss, [torch.ones(1, TRIALS)], 1)
         (exact,) = sums.convert_to_floats()

@@ -11,9 +11,9 @@ from exactly import within
 
 import tightdp as dp
 from tightdp.algorithms.building_blocks.centering import (
+    build_descent_on_centered_features,
     can_center_features,
     compute_centering_noise,
-    run_shared_descent_on_centered_features,
 )
 from tightdp.models.linear import Logistic, Multinomial
 from tightdp.train import DPSGD, CallableModel, Gate, LinearModel, LogisticRegression, NoisyGD, Oracle, Public, Records
@@ -52,7 +52,7 @@ def test_the_parameters_are_for_the_features_as_they_were(loss, still):
         seen["moved"] = inner._records.features
         return w
 
-    back = run_shared_descent_on_centered_features(descend, 1.0)(oracle, Gate(Unlimited(), still), np.zeros(model.size))
+    back = build_descent_on_centered_features(descend, 1.0)(oracle, Gate(Unlimited(), still), np.zeros(model.size))
     grid = oracle.feature_sum_query(0.5 * math.sqrt(3)).grid
     np.testing.assert_allclose(seen["moved"], X - X.mean(axis=0), atol=grid)  # each of 50 rows loses less than that
     np.testing.assert_allclose(model.compute_scores(back, X), model.compute_scores(w, seen["moved"]), atol=1e-12)

@@ -15,8 +15,9 @@ using tightdp::bindings::make_prv_entry;
 using tightdp::bindings::read_prv_entry;
 
 // Wraps a Python function that composes runs. A run is a number of steps with the same distribution. The function is
-// called as compose([(name, parameter, q, count, 0)], h, n, [(first cell, cells)]), where each list has one tuple for
-// each run. It returns (values, [(total, moment, magnitude)], kappa, mass error), with n values and one triple for each
+// called as compose([(name, parameter, q, count, 0)], h, n, [(first cell, number of cells)]), where each list has one
+// tuple for each run. The 0 is the failure probability of the run, because a Composer gets only runs that do not fail.
+// The function returns (values, [(total, moment, magnitude)], kappa, mass error), with n values and one triple for each
 // run. Circle explains the arguments, and Composite the results (prv/epsilon_and_delta.hpp).
 Composer wrap_python_composer(const py::function& compose) {
     return [&compose](const std::vector<Run>& runs, const Circle& circle) {

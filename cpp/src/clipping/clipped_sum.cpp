@@ -76,7 +76,7 @@ class Clipper {
             // Worker 0, the calling thread, decides for all workers whether to go on. A worker that decided alone might
             // leave while others wait for it. Decisions for successive blocks are stored apart, because a slow thread
             // may still read the decision for the block before.
-            if (worker == 0) team.stopped[parity] = stop_.raised(0);
+            if (worker == 0) team.stopped[parity] = stop_.must_stop(0);
             team.barrier.wait(workers);
             if (team.stopped[parity]) return;
             compute_clip_factors(block, squared, worker == 0);
@@ -112,9 +112,9 @@ class Clipper {
     // Returns whether the job has to stop early. The function is called before `rows` rows are added to the sums of a
     // tile. If `finish` is true, the sums are then written with noise, and the noise counts as further work.
     bool must_stop_clipping(const ClipTile& tile, std::size_t rows, bool finish) const noexcept {
-        return stop_.raised(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
+        return stop_.must_stop(tile.columns * static_cast<std::int64_t>(rows + (finish ? kNoise : 0)));
     }
-    void rethrow() const { stop_.rethrow(); }
+    void throw_if_stopped() const { stop_.throw_if_stopped(); }
 
     // Computes to[j] = (add ? to[j] : 0) + sums[j], modulo 2^64 for integers.
     static void add_clip_sums(Sum* to, const Sum* sums, std::int64_t n, bool add) noexcept {
@@ -169,7 +169,7 @@ class Clipper {
                 std::fill_n(of_stripe, kSweepRows, 0.0);
                 for (std::size_t t = plan_.stripes[s]; t < plan_.stripes[s + 1]; ++t) {
                     const ClipTile& tile = plan_.tiles[t];
-                    if (stop_.raised(kSweepRows * tile.columns)) return;
+                    if (stop_.must_stop(kSweepRows * tile.columns)) return;
                     kernels_.square(make_clip_sweep(block, first, tile, rows, [](std::size_t) { return true; }),
                                     of_stripe);
                 }
@@ -198,7 +198,7 @@ class Clipper {
                 factors[i] = added ? block.factors[first + i] : 0.0;
             }
             for (const ClipTile& tile : run) {
-                if (stop_.raised(kSweepRows * tile.columns)) return;
+                if (stop_.must_stop(kSweepRows * tile.columns)) return;
                 const Sweep swept =
                     make_clip_sweep(block, first, tile, rows, [&](std::size_t i) { return factors[i] > 0; });
                 kernels_.add(swept, factors, of(tile), first == 0 && block.fresh);
@@ -281,7 +281,7 @@ void clip_by_columns(const ClipRequest& request, const ClipPlan& plan, const Cli
         Sum* const first = cast_clipped_sum_memory<Sum>(sums) + static_cast<std::size_t>(worker) * own;
         clipper.run_clip_blocks(team, 0, request.rows, rows, worker, workers, first, true);
     });
-    clipper.rethrow();
+    clipper.throw_if_stopped();
 }
 
 // Computes the sums with threads that share the chunks of rows. The sums of the chunks are added in order.
@@ -310,7 +310,7 @@ void clip_by_rows(const ClipRequest& request, const ClipPlan& plan, const Clippe
             clipper.write_clip_tile(tile, total);
         }
     });
-    clipper.rethrow();
+    clipper.throw_if_stopped();
 }
 
 template <class Sum>

@@ -66,13 +66,13 @@ struct OneScore {
     Vec derivative, value;
 };
 
-TIGHTDP_VINLINE OneScore logistic_loss(Vec z, Vec own) {
+TIGHTDP_VINLINE OneScore layer_logistic_loss(Vec z, Vec own) {
     const Vec e = exp(-abs(z)), p = select(z >= 0.0, splat(1.0), e) / (1.0 + e);
     const Vec margin = select(own > 0.5, -z, z);
     return {p - own, log(1.0 + e) + max(margin, splat(0.0))};
 }
 
-TIGHTDP_VINLINE OneScore hinge_loss(Vec z, Vec own, double h) {
+TIGHTDP_VINLINE OneScore layer_hinge_loss(Vec z, Vec own, double h) {
     const Vec y = 2.0 * own - 1.0, gap = 1.0 - y * z;
     if (!(h > 0)) return {select(gap > 0.0, -y, splat(0.0)), max(gap, splat(0.0))};
     const Vec slope = min(max((gap + h) / (2 * h), splat(0.0)), splat(1.0));
@@ -81,7 +81,7 @@ TIGHTDP_VINLINE OneScore hinge_loss(Vec z, Vec own, double h) {
 }
 
 TIGHTDP_VINLINE OneScore layer_loss_of_score(LossKind kind, Vec z, Vec own, double h) {
-    return kind == LossKind::logistic ? logistic_loss(z, own) : hinge_loss(z, own, h);
+    return kind == LossKind::logistic ? layer_logistic_loss(z, own) : layer_hinge_loss(z, own, h);
 }
 
 template <class T>

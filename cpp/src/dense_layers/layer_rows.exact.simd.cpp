@@ -17,7 +17,10 @@ TIGHTDP_VINLINE void prefetch_layer_row(const T* x) {
     __builtin_prefetch(reinterpret_cast<const char*>(x) + 16384);
 }
 
-// Running sums in kLine<T> lanes: 16 for float, 8 for double. Column j is added to the sum in lane j mod kLine<T>.
+// Running sums in kLine<T> lanes: 16 for float, 8 for double. A line of inputs is kLine<T> consecutive columns, one for
+// each lane. Line c begins at column c kLine<T>. If fewer than kLine<T> columns are left, the last line consists of the
+// last kLine<T> columns. It then overlaps with the line before, and has weights of 0 for the columns that both lines
+// contain (Affine in layers.simd.hpp).
 template <class T>
 struct Line {
     static constexpr int kParts = 64 / kRegisterBytes;
@@ -144,9 +147,11 @@ TIGHTDP_VINLINE DoubleVec round_layer_vector(DoubleVec x, double rounding_factor
 // Factor that turns a computed sum of up to 2^32 squares into an upper bound on the true sum.
 constexpr double kRoundedUp = 1 + 0x1p-24;
 
+// Computes the rounding factor of each row, and the sum of the squares of the row's integers (RowKernels::factors in
+// layers.simd.hpp).
 template <class T>
-void compute_layer_row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
-                             double* rounding_factors, double* squares) {
+void compute_layer_rounding_factors(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
+                                    double* rounding_factors, double* squares) {
     for (std::int64_t k = 0; k < rows; ++k, x += columns) {
         rounding_factors[k] = squares[k] = 0;
         Columns sums = {};
@@ -194,8 +199,8 @@ void round_layer_rows(const QuantizedRows<T>& r) {
 }  // namespace
 
 ForBothTypes<RowKernels> layer_row_kernels() {
-    return {{&score_layer_rows<float>, &compute_layer_row_units<float>, &round_layer_rows<float>},
-            {&score_layer_rows<double>, &compute_layer_row_units<double>, &round_layer_rows<double>}};
+    return {{&score_layer_rows<float>, &compute_layer_rounding_factors<float>, &round_layer_rows<float>},
+            {&score_layer_rows<double>, &compute_layer_rounding_factors<double>, &round_layer_rows<double>}};
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

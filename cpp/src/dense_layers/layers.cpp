@@ -167,7 +167,7 @@ void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, i
     const auto kernels = TIGHTDP_SELECT_SIMD(layer_row_kernels)().of<T>();
     const double least = digits ? std::ldexp(1.0, digits - 1) : 0.0;
     share_layer_rows(rows, static_cast<double>(rows) * columns, 1, [&](std::int64_t first, std::int64_t count) {
-        kernels.units(x + first * columns, count, columns, bias, least, rounding_factors + first, squares + first);
+        kernels.factors(x + first * columns, count, columns, bias, least, rounding_factors + first, squares + first);
     });
 }
 

@@ -60,8 +60,8 @@ struct RowKernels {
     // integers of row k. If the rounding factor is 0, the record contributes nothing. `least` is a power of two, and
     // |q_k| lies in about [least, 2 least). If `least` is 0, rows are not rounded to integers. The rounding factors are
     // then 1 or 0, and squares[k] >= |x_k|^2.
-    void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
-                  double* rounding_factors, double* squares);
+    void (*factors)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
+                    double* rounding_factors, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
 };
 
@@ -107,8 +107,8 @@ struct DenseLayer {
     const void* errors;  // array [rows][outputs]
     std::int64_t columns, outputs;
     bool bias;
-    const double* rounding_factors;  // for each row, its rounding factor (RowKernels::units)
-    const double* squares;  // for each row, the squared norm of its integers (RowKernels::units)
+    const double* rounding_factors;  // for each row, its rounding factor (RowKernels::factors)
+    const double* squares;           // for each row, the squared norm of its integers (RowKernels::factors)
     // The next members hold a centre a and a scale b, each as `outputs` rows of `padded` numbers. The pointers are null
     // if gradients are not scaled.
     const double* center;          // the centre in integers, A = round(a / (2^22 grid))

@@ -14,7 +14,7 @@ unsigned product_sum_launch_blocks(std::int64_t blocks) {
 }
 
 // A chunk of records with the inputs and errors of all layers. The class holds device memory for two kinds of results:
-// the rounding factors and squares of rows (RowKernels::units), and the weights of the clipped records.
+// the rounding factors and squares of rows (RowKernels::factors), and the weights of the clipped records.
 template <class T>
 class LayerChunk {
   public:
@@ -36,7 +36,7 @@ class LayerChunk {
     void add_layer_chunk() {
         for (const DeviceLayer& layer : layers_) {
             const std::int64_t blocks = ceiling_quotient(count_, kRowThreads / kRowLanes);
-            row_units_kernel<T><<<product_sum_launch_blocks(blocks), kRowThreads, 0, stream_>>>(
+            row_factors_kernel<T><<<product_sum_launch_blocks(blocks), kRowThreads, 0, stream_>>>(
                 find_layer_rows(layer), count_, layer.columns, least_layer_norm(layer), layer.rounding_factors,
                 layer.squares);
         }

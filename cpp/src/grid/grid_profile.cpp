@@ -110,9 +110,9 @@ double Profile::invert_grid_profile(double target, bool upper) const {
     };
     // The result lies on a chord, the line through the bounds at two neighbouring points as a function of e^epsilon.
     // Any two neighbouring points serve if the bound exceeds the target at the left point only. The profile without its
-    // errors falls in j, so bisecting it gives a first guess. The bounds need not fall, so a second bisection finds two
-    // such points. The second bisection begins with an interval around the guess.
-    const auto guess = [&](std::size_t j) {
+    // errors falls in j, so bisecting it gives a first guess of the two points. The bounds need not fall in j, so a
+    // second bisection finds the two points. It begins with an interval around the guess.
+    const auto exceeds_without_errors = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (grid_point(j) - anchor) > std::log(target);
     };
     const auto end = static_cast<std::size_t>(
@@ -120,7 +120,7 @@ double Profile::invert_grid_profile(double target, bool upper) const {
     std::size_t low = 0, high = end;
     while (high - low > 1) {
         const std::size_t mid = low + (high - low) / 2;
-        (guess(mid) ? low : high) = mid;
+        (exceeds_without_errors(mid) ? low : high) = mid;
     }
     for (std::size_t step = 1; !above(low); step *= 2) {
         if (low == 0) return upper ? grid_point(0) : -HUGE_VAL;
@@ -143,9 +143,9 @@ double Profile::invert_grid_profile(double target, bool upper) const {
     // `inside` is ln(1 + share (e^width - 1)), in a form that does not overflow.
     const double inside = width < 1 ? std::log1p(share * std::expm1(width))
                                     : std::max(0.0, width + std::log(share + (1 - share) * std::exp(-width)));
-    const double rounding_ = 8 * u * (std::abs(grid_point(low)) + width);
-    return upper ? std::min(grid_point(low) + inside * (1 + 8 * u) + rounding_, grid_point(high) + rounding_)
-                 : std::max(grid_point(low) + inside * (1 - 8 * u) - rounding_, grid_point(low) - rounding_);
+    const double end_rounding = 8 * u * (std::abs(grid_point(low)) + width);
+    return upper ? std::min(grid_point(low) + inside * (1 + 8 * u) + end_rounding, grid_point(high) + end_rounding)
+                 : std::max(grid_point(low) + inside * (1 - 8 * u) - end_rounding, grid_point(low) - end_rounding);
 }
 
 }  // namespace tightdp::grid

@@ -11,9 +11,9 @@
 namespace tightdp::grid {
 namespace {
 
-// log_replaced_atom_up() returns ln(1 - q + q e^y) for y >= 0, and log_replaced_atom_down() for y <= 0. Both functions
-// have a relative error of at most 40u, plus u (y + 16 |ln q| + 16) if y > kLarge, where u = 2^-53. No digits are lost
-// by cancellation, because all terms of a sum have the same sign.
+// log_replaced_atom_up() returns ln(1 - q + q e^y) for y >= 0, and log_replaced_atom_down() returns it for y <= 0. The
+// relative error is at most 40u, where u = 2^-53. If y > kLarge, y and ln q may cancel in the result. The result then
+// has a further absolute error of at most u (y + 16 |ln q| + 16). In all other sums, the terms have the same sign.
 constexpr double kLarge = 200;
 double log_replaced_atom_up(double y, double q) {
     return y > kLarge ? y + std::log(q + (1 - q) * std::exp(-y)) : std::log1p(q * std::expm1(y));
@@ -84,20 +84,22 @@ class MixedAtoms {
 }  // namespace
 
 LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double delta, double q) {
-    // E and s are those of replace.md, section 1, with E = e^epsilon. t is 1/E, and gap / (1 + t) is s - delta.
+    // Let E = e^epsilon and s = (1 - delta) / (1 + E), as in replace.md, section 1. Then t is 1/E, and gap / (1 + t) is
+    // s - delta.
     constexpr double kLeastShare = 1e-4, kLeastMass = 1e-290;
     const double t = std::exp(-epsilon), gap = t - delta * (1 + 2 * t), out = 1 - q;
     if (delta > 0 && !(gap > kLeastShare * t && t > kLeastMass)) {
-        // `more` is slightly larger than delta, so that more (2 + E) >= 1. The pair of the class of all
+        // `more` is at least delta, and so large that more (2 + E) >= 1. The pair of the class of all
         // (epsilon, more)-DP mechanisms has only the losses infinity and 0, and `all` is its mass at infinity. On a
-        // sample, the privacy profile is at most q times the profile of this pair. The lower distribution is that of
-        // removing a record.
+        // sample, the privacy profile is at most q times the profile of this pair. This gives the upper distribution
+        // of the result. The lower one is the distribution of removing a record.
         const double more = std::max(delta * (1 + 2 * kLeastShare), 1.001 * t);
         const double all = more < 0.5 ? -std::expm1(-epsilon) + 2 * more * t : 1;
         const LossDistributionPtr removed = make_approximate_dp_losses(epsilon, delta);
         return {make_approximate_dp_losses(0, std::min(q * all * (1 + 32 * u) + 0x1p-1074, 1.0)),
                 q < 1 ? make_poisson_sampled_losses(removed, q, false) : removed};
     }
+    // An interval of outputs, which are numbers in [0, 1], on which the loss is constant (replace.md, section 1).
     struct Layer {
         double loss, mass;
     };
@@ -111,8 +113,9 @@ LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double 
         if (q < 1 && epsilon > kLarge) slack = u * (epsilon + 16 * std::abs(std::log(q)) + 16);
     }
     if (delta > 0) {
-        // Adds the layer from 0 to delta (replace.md, section 1). If q = 1, its mass is at infinity. R is the
-        // distribution without the record. In this layer the density of P is E times that of R, and Q has no mass.
+        // Adds the layer of the outputs from 0 to delta. Let R be the distribution without the record, and let P and Q
+        // be the two distributions with it, all without sampling. In this layer the density of P is E times that of R,
+        // and Q has no mass. If q = 1, the loss is infinite.
         const double mass = delta * (out + q / t);
         if (q < 1)
             right.push_back({std::log1p(q / out / t), mass});

@@ -51,8 +51,8 @@ struct CellSums {
 // of each part are divided by their total first, and each part is run `count` times.
 //
 // kappa bounds the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). Theorem 4 of that page bounds the
-// errors of powers and products. mass_error is the relative error of each normalised cell. mass_error also bounds the
-// errors of `sums`, relative to the sums of magnitudes.
+// errors of powers and products. mass_error is the relative error of each normalised cell. It also bounds
+// the errors of `sums`: the relative errors of total and magnitude, and the error of moment divided by magnitude.
 struct Composite {
     AlignedArray values;
     std::vector<CellSums> sums;

@@ -41,19 +41,20 @@ class SpinBarrier {
     std::atomic<unsigned> generation_{0};
 };
 
-// A flag that tells the threads of a job to stop. The calling thread, worker 0, raises the flag when it is asked to
-// stop, and the other threads read the flag.
+// A flag that tells the threads of a job to stop. The calling thread, worker 0, sets the flag when it is asked to stop,
+// and the other threads read the flag.
 class StopFlag {
   public:
-    // Returns whether the job has to stop. Each thread calls this function once for each piece of work. `units` is the
-    // work for the piece, in the units of work_budget.hpp.
-    bool raised(std::int64_t units) noexcept {
+    // Returns whether the job has to stop. Each thread calls this function before each piece of work. `units` is the
+    // work for the piece, in the units of work_budget.hpp. The function spends this work, and sets the flag if the
+    // thread is asked to stop.
+    bool must_stop(std::int64_t units) noexcept {
         if (raised_.load(std::memory_order_relaxed)) return true;
         if (work::asked_to_stop(units)) raised_.store(true, std::memory_order_relaxed);
         return raised_.load(std::memory_order_relaxed);
     }
-    // Throws Interrupted if the flag was raised. The calling thread calls this function after the job.
-    void rethrow() const {
+    // Throws Interrupted if the flag was set. The calling thread calls this function after the job.
+    void throw_if_stopped() const {
         if (raised_.load(std::memory_order_relaxed)) throw Interrupted{};
     }
 
@@ -74,12 +75,12 @@ void parallel_pieces(std::size_t total, std::size_t grain, std::int64_t units, B
     StopFlag stop;
     parallel(static_cast<int>(wanted), [&](int, int) {
         for (std::size_t piece;
-             (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces && !stop.raised(units);) {
+             (piece = next.fetch_add(1, std::memory_order_relaxed)) < pieces && !stop.must_stop(units);) {
             const std::size_t begin = piece * grain;
             body(begin, total - begin < grain ? total : begin + grain);
         }
     });
-    stop.rethrow();
+    stop.throw_if_stopped();
 }
 
 struct Range {

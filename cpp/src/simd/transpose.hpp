@@ -18,17 +18,17 @@ TIGHTDP_VINLINE void exchange_vec_lanes(Vec& a, Vec& b, std::integer_sequence<in
 }
 
 template <int S>
-TIGHTDP_VINLINE void exchange_rows(Vec (&rows)[kLanes]) {
+TIGHTDP_VINLINE void exchange_vec_rows(Vec (&rows)[kLanes]) {
     if constexpr (S < kLanes) {
         for (int i = 0; i < kLanes; ++i)
             if ((i & S) == 0) exchange_vec_lanes<S>(rows[i], rows[i + S], std::make_integer_sequence<int, kLanes>{});
-        exchange_rows<2 * S>(rows);
+        exchange_vec_rows<2 * S>(rows);
     }
 }
 
 // Exchanges rows[i][j] and rows[j][i] for all i and j.
 TIGHTDP_VINLINE void transpose(Vec (&rows)[kLanes]) {
-    exchange_rows<1>(rows);
+    exchange_vec_rows<1>(rows);
 }
 
 }  // namespace tightdp::TIGHTDP_ISA

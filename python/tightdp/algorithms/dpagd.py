@@ -32,9 +32,9 @@ from ..release_gate.gate import Gate
 from ..release_gate.oracle import Oracle, Public, Query
 from .building_blocks.algorithm import AlgorithmPlan, check_algorithm_step_count
 from .building_blocks.centering import (
+    build_descent_on_centered_features,
     can_center_features,
     check_centering_share,
-    run_shared_descent_on_centered_features,
 )
 
 
@@ -134,7 +134,7 @@ class DPAGD:
             return _DPAGDRun(self, public, oracle, gate, w, q, noise_multiplier, selection).run()
 
         if self.center and can_center_features(public):
-            run = run_shared_descent_on_centered_features(
+            run = build_descent_on_centered_features(
                 run_dpagd, noise_multiplier / math.sqrt(self.center * self.selections)
             )
         else:

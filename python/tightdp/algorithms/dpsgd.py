@@ -17,10 +17,10 @@ from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_bud
 from ..release_gate.oracle import Public
 from .building_blocks.algorithm import AlgorithmPlan, batch_size, compute_smallest_algorithm_batch_share
 from .building_blocks.centering import (
+    build_descent_on_centered_features,
     can_center_features,
     check_centering_share,
     compute_centering_noise,
-    run_shared_descent_on_centered_features,
 )
 from .building_blocks.descent import build_shared_gradient_descent
 from .building_blocks.optimizers import Optimizer, check_shared_algorithm_optimizer
@@ -103,7 +103,7 @@ class DPSGD:
         optimizer = resolve_algorithm_optimizer(public, self.optimizer, signal, steps, self.max_norm, self.spread)
         descend = build_shared_gradient_descent(optimizer, steps, self.max_norm, noise, q, self.average)
         run = (
-            run_shared_descent_on_centered_features(descend, compute_centering_noise(noise, q, steps, share))
+            build_descent_on_centered_features(descend, compute_centering_noise(noise, q, steps, share))
             if share
             else descend
         )

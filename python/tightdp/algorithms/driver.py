@@ -67,8 +67,9 @@ class Fit(NamedTuple):
     privacy: Bound
     """Bound on the epsilon of ``charged``, at the ``delta`` of ``fit``."""
     charged: Composition
-    """Composition of the planned releases. If earlier releases decide about later ones, this is the composition of the
-    largest releases that the budget allows (``tightdp.release_gate.budget.Caps``)."""
+    """Composition of the planned releases. If earlier releases decide about later ones, the releases are not known in
+    advance. The budget then has caps, and this composition dominates all releases within the caps
+    (``tightdp.release_gate.budget.Caps``)."""
     history: tuple[Mechanism, ...]
     """Mechanisms of the releases, in order. If the number of records was not public, the first release is a noisy
     count."""
@@ -102,8 +103,8 @@ def fit(
     Parameters
     ----------
     model : public description of the loss.
-    X : (n, d) array of float32 or float64, ``Blocks``, ``Records`` or a ``RecordStream``. Records with NaN or infinity
-        contribute nothing. ``Records`` and a ``RecordStream`` hold targets and relative weights.
+    X : (n, d) array of float32 or float64, ``Blocks``, ``Records`` or a ``RecordStream``. A record (a row of the array)
+        with a NaN or an infinity contributes nothing. ``Records`` and a ``RecordStream`` also hold targets and weights.
     y : (n,) targets, in whatever form the model takes; None with ``Blocks``, which hold the targets.
     note : text that the ledger keeps with the charge.
     sample_weight : (n,) numbers >= 0 that multiply the losses. Each weight is public or a function of its own record.

@@ -19,10 +19,10 @@ from ..release_gate.budget import FixedPlan, Target, resolve_noise_from_gate_bud
 from ..release_gate.oracle import Public
 from .building_blocks.algorithm import AlgorithmPlan, check_algorithm_step_count
 from .building_blocks.centering import (
+    build_descent_on_centered_features,
     can_center_features,
     check_centering_share,
     compute_centering_noise,
-    run_shared_descent_on_centered_features,
 )
 from .building_blocks.descent import build_shared_gradient_descent
 from .building_blocks.optimizers import SGD
@@ -140,7 +140,7 @@ class NoisyGD:
 
         descend = build_shared_gradient_descent(optimizer, steps, self.max_norm, noise, 1.0, self.average)
         run = (
-            run_shared_descent_on_centered_features(descend, compute_centering_noise(noise, 1.0, steps, share))
+            build_descent_on_centered_features(descend, compute_centering_noise(noise, 1.0, steps, share))
             if share
             else descend
         )

@@ -159,7 +159,7 @@ def _divide_algorithm_target(algorithm: Algorithm, facts: Public, target: Target
     """Divides the target between the count and the other releases. Returns the limits of the other releases, and the
     mechanism of the count."""
     if getattr(algorithm, "cost_is_public", False):
-        return _divide_algorithm_caps(algorithm, facts, target)
+        return _divide_caps_for_record_count_of_algorithm(algorithm, facts, target)
     if target.epsilon is None:
         raise ValueError(
             f"public_size must be given, a public number of records: with these settings, the cost of {algorithm!r} "
@@ -189,7 +189,9 @@ def divide_target_for_record_count(epsilon: float, delta: float) -> tuple[Gaussi
     return Gaussian(float(calibrate(lambda z: Gaussian(z) + rest, epsilon=epsilon, delta=delta))), rest
 
 
-def _divide_algorithm_caps(algorithm: Algorithm, facts: Public, target: Target) -> tuple[_RestOfBudget, Gaussian]:
+def _divide_caps_for_record_count_of_algorithm(
+    algorithm: Algorithm, facts: Public, target: Target
+) -> tuple[_RestOfBudget, Gaussian]:
     """Divides the target between the count and the other releases, which must stay within the caps of a reference plan.
 
     The reference plan is the plan for ``REFERENCE`` records. Its caps are the sum of 1/noise_multiplier^2 over its

@@ -43,7 +43,8 @@ def clipped_sum(
     Let g_k be the gradient of example k over all arrays, and n_k its L2 norm. The example adds
     ``weights[k] * min(1, max_norm / n_k) * g_k``, so it moves the sum by at most ``weights[k] * max_norm`` in L2 norm.
     Neither result is private. For a private sum call ``clip_and_noise``, or sum with ``arithmetic="exact"`` and call
-    ``add_noise``. Do not publish the norms.
+    ``add_noise``. Do not publish the norms. In the table, the first limit is 2^-1022 for float64, and 2^-126 for other
+    types. The second limit is 2^-900 for float64, and 2^-90 for other types.
 
     =================================================  =========================================
     example                                            adds
@@ -51,9 +52,8 @@ def clipped_sum(
     norm 0, or weight 0                                zeros
     an infinity or NaN in it                           zeros, and its norm is returned as inf
     norm over the largest double                       zeros, and its norm is returned as inf
-    weights[k] max_norm / n_k under 2^-126, or for     zeros
-    float64 under 2^-1022, or weights[k] max_norm
-    under 2^-90 (float64: 2^-900)
+    weights[k] max_norm / n_k under the first limit    zeros
+    weights[k] max_norm under the second limit         zeros
     empty batch                                        nothing: the sum is zero
     =================================================  =========================================
 
@@ -164,9 +164,9 @@ def clip_and_noise(
     example is truncated to multiples of a public grid, and integers are added up. The noise consists of real normal
     numbers that are rounded to the grid and sampled exactly (docs/theory/clipping.md, section 7). The values are then
     multiplied by the grid and rounded to the dtype of the result. The grid step is a power of two that depends on
-    ``max_norm`` and ``noise_multiplier`` alone. It is at most 2^-23 of the largest contribution of one example, or at
-    most 2^-29 of the deviation of the noise. Truncation changes each coordinate of each example by less than one grid
-    step.
+    ``max_norm`` and ``noise_multiplier`` alone. It is at most 2^-23 of the largest contribution of one example, unless
+    the noise is large. With large noise the step may be larger, but it is at most 2^-29 of the deviation of the noise.
+    Truncation changes each coordinate of each example by less than one grid step.
 
     The arguments ``grads``, ``max_norm``, ``weights``, ``center``, ``scale``, ``groups``, ``normalize``, ``stability``
     and ``out`` are those of ``clipped_sum``. The other parameters follow.

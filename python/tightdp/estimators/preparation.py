@@ -26,9 +26,9 @@ from .shared.sklearn_interface import validate_classifier_labels
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns the labels, and the distinct labels in ascending order.
 
-    With ``few``, each label may occur only once, as in a small block. Errors do not quote a label, because a label
-    may belong to a single record. The labels of a list must be of one kind, because no label is converted to the type
-    of another label.
+    With ``few``, labels are accepted even if all of them differ, as they may in a small block. Errors do not quote a
+    label, because a label may belong to a single record. The labels of a list must be of one kind, because no label is
+    converted to the type of another label.
     """
     try:
         if isinstance(given, (list, tuple)):
@@ -108,8 +108,11 @@ def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
 
 
 def count_features_of_bounds(given: Any) -> int | None:
-    """Returns the number of features for which bounds are declared. Returns None if the bounds suit any number, or
-    none."""
+    """Returns the number of features for which bounds are declared.
+
+    Returns None if the bounds are two numbers, which suit any number of features. Returns None also if ``given`` is not
+    a pair of bounds.
+    """
     try:
         return max(np.ndim(each) and len(each) for each in given) or None
     except (TypeError, ValueError):

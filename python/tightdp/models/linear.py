@@ -26,7 +26,7 @@ class Loss(Protocol):
     """A loss of scores z of shape (n, outputs) and targets of shape (n,), which are class indices or numbers.
 
     A record's residual is the derivative of its loss by z. To the last bit, a record's loss and residual do not depend
-    on the other records of the batch. The loss and the residual are NaN if a score is not finite.
+    on the other records of the batch. If a score is not finite, the loss is NaN, and the residual is NaN or infinite.
     """
 
     outputs: int

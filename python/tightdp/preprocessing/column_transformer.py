@@ -73,8 +73,10 @@ class ColumnTransformer(CompositeTransformer):
         return X, columns
 
     def _prepare_input(self, X: Any) -> list[tuple[str, Any, Any, Any]]:
-        """Returns, for each named part, the name, an unfitted transformer or None, the columns, and the prepared
-        input."""
+        """Prepares the input of each entry of ``transformers``.
+
+        Returns tuples (name, unfitted transformer, columns, prepared input). For "passthrough" the transformer is None.
+        """
         table, each = self._read_table(X, reset=True)
         given_parts = self._list_transformer_parts()
         for _, _, columns in given_parts:

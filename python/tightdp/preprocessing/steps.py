@@ -13,8 +13,8 @@ from .transformer import PrivateTransformer
 from .transformer_input import list_columns_to_preprocess
 
 
-def check_names_of_transformers(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns a list of tuples of length ``length``. Each tuple begins with another name."""
+def check_named_transformer_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
+    """Checks ``steps``, and returns a list of tuples of length ``length``. They begin with different names."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
@@ -79,7 +79,7 @@ class CompositeTransformer(NamedTransformers, PrivateTransformer):
         """Checks and returns the parts. The transformer of a part has no budget of its own, and is None for
         "passthrough"."""
         found = []
-        for name, given, *columns in check_names_of_transformers(self.transformers, "transformers", self._length):
+        for name, given, *columns in check_named_transformer_steps(self.transformers, "transformers", self._length):
             member = None if columns and isinstance(given, str) and given == "passthrough" else given
             if member is not None:
                 if not isinstance(member, PrivateTransformer):

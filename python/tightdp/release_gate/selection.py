@@ -1,7 +1,7 @@
 """Private choice of one of several integer scores, with exactly the probabilities that are accounted for.
 
 All arithmetic is rational, on Python's integers. A choice among some twenty candidates takes less time than the
-computation of their losses. Distributions and proofs are in docs/theory/selection.md. The number of flipped coins is
+computation of their scores. Distributions and proofs are in docs/theory/selection.md. The number of flipped coins is
 random and depends on the scores, and the running time reveals this number.
 """
 

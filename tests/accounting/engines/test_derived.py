@@ -109,12 +109,12 @@ def test_gamma_is_that_of_the_mean(shape):
         if shape == "poisson":
             continue
         with mp.workdps(60):
-            for end, sign in ((runs.odds.lo, 1), (runs.odds.hi, -1)):
+            for end, sign in ((runs.log_inverse_gamma.lo, 1), (runs.log_inverse_gamma.hi, -1)):
                 if end > 0:
                     grown, eta = mp.expm1(mp.mpf(end)), mp.mpf(shape)
                     found = eta * grown / -mp.expm1(-eta * end) if eta else grown / end
                     assert sign * (mean - found) >= 0, (mean, end)
-        assert runs.odds.hi - runs.odds.lo <= 1e-11 * (1 + runs.odds.hi)
+        assert runs.log_inverse_gamma.hi - runs.log_inverse_gamma.lo <= 1e-11 * (1 + runs.log_inverse_gamma.hi)
 
 
 def test_papernot_and_steinke_corollary_3():

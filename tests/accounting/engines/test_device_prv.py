@@ -29,7 +29,7 @@ class Host:
 
     name, xp = "the host", np
 
-    def compute_cells(self, law, h, first, count):
+    def compute_prv_cells(self, law, h, first, count):
         return _testing.emulate_prv_cells(law, h, first, count)
 
     def copy_to_host(self, array):

@@ -5,7 +5,7 @@ import math
 import mpmath as mp
 import pytest
 
-from tightdp.accounting.pairs.selection_repetitions import _solve_odds_of_repetitions
+from tightdp.accounting.pairs.selection_repetitions import _solve_log_inverse_gamma_of_repetitions
 
 
 @pytest.mark.parametrize("eta", [0.5, 2.0, 3.0])
@@ -22,6 +22,6 @@ def test_odds_hold_the_truth_where_the_search_doubles(eta, odds):
             mean = math.nextafter(mean, 0.0)
         for _ in range(9):
             truth = mp.findroot(lambda l, mean=mean: mp.log(mean_of(l)) - mp.log(mean), odds)
-            found = _solve_odds_of_repetitions(eta, mean)
+            found = _solve_log_inverse_gamma_of_repetitions(eta, mean)
             assert found.lo <= truth <= found.hi and found.hi - found.lo <= 1e-10 * truth
             mean = math.nextafter(mean, math.inf)

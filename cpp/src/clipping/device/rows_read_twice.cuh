@@ -25,8 +25,9 @@ __global__ void __launch_bounds__(kSumThreads) squares_kernel(DeviceClip clip, s
     }
 }
 
-// Computes the clip factor of each row. One warp adds the sums of a row's pieces. A square passes through at most as
-// many additions of numbers other than 0 as if the pieces were added one after the other (device_clip_chain).
+// Computes the clip factor of each row. One warp adds the sums of a row's pieces. The rounding error of a row's sum is
+// bounded by the number of additions through which a square passes. device_clip_chain() returns this number for pieces
+// that are added one after the other. In the order of this kernel the number is no larger, as adding 0 has no error.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     factors_kernel(DeviceClip clip, std::int64_t pieces, const double* squares, double* factors) {

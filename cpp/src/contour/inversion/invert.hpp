@@ -35,8 +35,8 @@ TIGHTDP_HD_STAGE bool find_trapezoid_root(const Curve& curve, const Plan& plan, 
         double next;
         if (v.delta > v.trapezoid_delta_error() && v.slope < 0) {
             (v.delta > delta ? low : high) = e;
-            // Newton's method for ln delta, which is nearly linear in epsilon except where a peak of the distribution
-            // of the loss ends.
+            // Newton's method for ln delta as a function of epsilon. This function is nearly linear in most places. If
+            // the density of the loss has a peak, the slope changes quickly where epsilon passes the end of the peak.
             const double move = v.delta * std::log(v.delta / delta) / -v.slope, gap = std::fabs(v.delta - delta);
             next = e + clamp_value(move, -20 / plan.c, 20 / plan.c);
             if (std::fabs(move) <= 1e-14 * std::fabs(e) || gap <= 1e-15 * delta ||

@@ -1,6 +1,8 @@
-// Estimates for the plan of a ray (docs/theory/rays.md, section 5). The integrand B at a point h of a path, the
-// expectation D and the mean of t are those of turned_path.hpp. c + zeta is a point of the ray (ray_plan.hpp). The
-// strip is the range of angles around a path's angle over which the integrals along the path are bounded.
+// Estimates for the plan of a ray and of paths (docs/theory/rays.md, section 5). The outer integral runs along the ray
+// of the points z = c + zeta, where all zeta have the same angle (ray_plan.hpp). At each z, the expectation D(z) is an
+// inner integral along a path of points h. turned_path.hpp explains D, the path, its integrand B, and the mean of a
+// LogRatioLaw. Bounds are needed not only along a path, but along all paths of a strip. The strip is an interval of
+// angles with the angle of the path in its middle.
 #include "ray_plan.hpp"
 
 #include <algorithm>
@@ -12,24 +14,25 @@
 namespace tightdp::contour {
 namespace {
 
-// Largest angle of a path, and the angle at which its strip ends. Gaussian weights decay only at angles below pi/4.
+// Largest angle of a path, and the largest angle of its strip. Gaussian weights decay only at angles below pi/4.
 constexpr double kMostTurn = 0.4, kStripEnd = 0.69;
-// Largest increase, in nats, of the bound on ln prod (1 + D)^count (rays.md, section 1) by the turning of the paths. At
-// about this increase, the nodes of the sums are farthest apart.
+// Turning the paths by an angle a raises the bound on ln prod (1 + D)^count (rays.md, section 1) by about a^2 / 2 times
+// the sum of count sigma^2. kTurnNats is the largest increase that is accepted, in nats. With about this
+// value, the sums need the fewest nodes.
 constexpr double kTurnNats = 45;
 // Units of work (runtime/work_budget.hpp) for one node of an estimate.
 constexpr std::int64_t kGuideUnits = 25;
 
-// Estimates of a bound on |D| for |zeta| up to gamma, by a coarse sum over the path.
+// Estimates a bound on |D(c + zeta)| for all |zeta| <= gamma, where gamma is 1 + c, by a coarse sum over a path.
 struct GuideLaw {
     double count;
     std::vector<double> loss, modulus, log_weight;
 
     GuideLaw(const LogRatioLaw& law, double angle, double shifted_epsilon) : count(law.count) {
         const double sd = 1 / law.sigma, cosine = std::cos(angle), sine = std::sin(angle);
-        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2 (turned_path.hpp). The mean is usually
-        // negative, and a lobe matters only beyond about |h| = -mean. The nodes are a fraction of the lobe's standard
-        // deviation apart.
+        // If gamma is large, |B| has a lobe near |h| = mean + gamma / sigma^2. At its top, ln |B| is about
+        // gamma (mean + gamma / (2 sigma^2)). The mean is usually negative, and then ln |B| > 0 only for lobes with
+        // |h| > -mean. Other lobes do not matter. The nodes are a fraction of the lobe's standard deviation apart.
         const double last = std::max(2.72 * shifted_epsilon, 2 * std::abs(law.mean)) + 12 * sd + 1;
         double step = 0;
         for (double p = law.mean - 5 * sd; p < std::log(last); p += step) {

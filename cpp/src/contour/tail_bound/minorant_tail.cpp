@@ -81,8 +81,9 @@ void MinorantTail::build_replace_minorant_cells(const SampledMgf& mgf, const Nod
     mgf.sum_replace_moments(grid, nodes, c, unused, density.data());
     const double step = grid.h / mgf.pair_.sigma;
     for (std::int64_t i = 0; i + 1 < grid.n; ++i) {
-        // The logarithm of the density is bounded below by a tangent of its convex part (1 + c) ln W(u), and by a chord
-        // of the rest.
+        // The logarithm of the density at a node u is (1 + c) ln W(u) plus other terms. ln W(u) is the log_weight of
+        // ReplaceNodes (mgf/sampled_mgf.hpp) and convex in u, so a tangent bounds it from below. The sum of the other
+        // terms is concave, so a chord bounds it from below.
         const double above = (1 + c) * (nodes.log_weight[i + 1] - nodes.log_weight[i] - step * nodes.posterior[i]);
         const double least = std::min(density[i], density[i + 1] * std::max(0.0, 1 - above * (1 + 1e-9) - 1e-9));
         const double slow = nodes.posterior[i] + nodes.mirrored_posterior[i + 1],
@@ -120,8 +121,9 @@ void MinorantTail::sample_minorant_decay() {
         mass[i] = cells_[i].mass;
         spread += mass[i] * std::abs(at[i]);
     }
-    // The bound loses spacing * spread / 2 = 0.05 of the modulus between samples. The samples end at s = 40 / spread.
-    // For larger s, the bounds by cells and by the total variation (minorant.hpp) are better.
+    // The transform changes between samples, which makes the bound on 1 - |phi(s)| smaller by spacing * spread / 2 =
+    // 0.05. The samples end at s = 40 / spread. For larger s, the bounds by cells and by the total variation
+    // (minorant.hpp) are better.
     constexpr std::int64_t samples = 400;
     spacing_ = 0.1 / spread;
     sampled_.assign(samples, 0.0);

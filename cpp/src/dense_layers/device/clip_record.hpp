@@ -14,7 +14,7 @@
 namespace tightdp::cuda {
 
 // A layer of a product sum. For each row of inputs, `rounding_factors` has the factor by which the row is multiplied
-// before it is rounded to integers, and `squares` has the squared norm of these integers (RowKernels::units).
+// before it is rounded to integers, and `squares` has the squared norm of these integers (RowKernels::factors).
 struct DeviceLayer {
     const void *inputs, *errors;
     std::int64_t columns, outputs;

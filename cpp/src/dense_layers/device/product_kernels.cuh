@@ -14,8 +14,8 @@ namespace tightdp::cuda {
 
 inline constexpr int kPackThreads = 256;
 
-// The next three types hold the integers of an operand that is packed. A line is an output of the weights, or a column
-// of the inputs.
+// The next three types hold the integers of an operand that is packed. An operand is a matrix with an integer for each
+// record and each line. The weights have a line for each output of the layer, and the inputs for each of their columns.
 template <class T>
 struct IntegerMatrix {  // [records][lines]
     const T* values;
@@ -87,8 +87,9 @@ __global__ void __launch_bounds__(kPackThreads)
     for (int d = 0; d < digits; ++d) reinterpret_cast<LaneDigits*>(first + d * kFragmentBytes)[lane] = found[d];
 }
 
-// Starts to copy one stage of a thread block's packed weights and inputs. The stage's tiles follow each other in shared
-// memory. `blocks` is the number of packed blocks of records.
+// Starts to copy the packed weights and inputs of one stage for a thread block. A stage is kStageRecords consecutive
+// records (digit_tiles.hpp). The stage's tiles follow each other in shared memory. `blocks` is the number of packed
+// blocks of records.
 __device__ inline void copy_product_stage(unsigned char* shared, const unsigned char* weights,
                                           const unsigned char* inputs, std::int64_t blocks, std::int64_t stage) {
     const auto copy = [&](unsigned char* to, const unsigned char* from, int size, int tile_bytes) {

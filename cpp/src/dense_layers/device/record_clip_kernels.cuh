@@ -13,12 +13,12 @@ namespace tightdp::cuda {
 
 inline constexpr int kRowThreads = 256, kRowLanes = 16, kClipThreads = 64;
 
-// Computes the rounding factors and the squares of `rows` rows (RowKernels::units). Sixteen lanes add the squares of
-// one row.
+// Computes the rounding factors of `rows` rows, and the sums of the squares of their integers (RowKernels::factors in
+// dense_layers/layers.simd.hpp). Sixteen lanes add the squares of one row.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
-    row_units_kernel(const T* x, std::int64_t rows, std::int64_t columns, double least, double* rounding_factors,
-                     double* squares) {
+    row_factors_kernel(const T* x, std::int64_t rows, std::int64_t columns, double least, double* rounding_factors,
+                       double* squares) {
     const LaneTeam<kRowLanes> team;
     const std::int64_t asked =
         static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kRowLanes) + threadIdx.x / kRowLanes;

@@ -39,15 +39,15 @@ def build_lower_hull_of_curve(points: Iterable[Point]) -> list[Point]:
     for point in points:
         if hull and point.value > hull[-1].value:
             point = point._replace(value=hull[-1].value)
-        while len(hull) > 1 and compute_slope_of_pair_hull(hull[-2], hull[-1]) >= compute_slope_of_pair_hull(
-            hull[-1], point
-        ):
+        while len(hull) > 1 and compute_slope_between_pair_points(
+            hull[-2], hull[-1]
+        ) >= compute_slope_between_pair_points(hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def compute_slope_of_pair_hull(one: Point, other: Point) -> Fraction:
+def compute_slope_between_pair_points(one: Point, other: Point) -> Fraction:
     """Returns the exact slope of the line through two points."""
     return (other.value - one.value) / (other.x - one.x)
 
@@ -64,7 +64,7 @@ def build_dominating_pair(points: Iterable[tuple[float, float]], largest: float,
         at.append(_make_hull_point_of_pair(widen_up(math.exp(largest), 2 * _ULP), 0.0))
     at += [_make_hull_point_of_pair(x, value) for x, value in points]
     hull = build_lower_hull_of_curve(sorted(at, key=lambda point: (point.x, point.value)))
-    slopes = [compute_slope_of_pair_hull(*pair) for pair in pairwise(hull)] + [Fraction(0)]
+    slopes = [compute_slope_between_pair_points(*pair) for pair in pairwise(hull)] + [Fraction(0)]
     infinity, hidden = hull[-1].value, 1 + slopes[0]
     atoms: list[tuple[float, Fraction, Fraction]] = []
     for point, (before, behind) in zip(hull[1:], pairwise(slopes), strict=True):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...mechanisms.loss_tables import TOLERANCE, CompletePair
 from ..numerics.outward import widen_up
-from .hull import Point, build_lower_hull_of_curve, compute_slope_of_pair_hull
+from .hull import Point, build_lower_hull_of_curve, compute_slope_between_pair_points
 
 MOST_NODES = 2000
 """Largest number of nodes of the dominating curve. Each exact slope between two nodes takes some ten microseconds."""
@@ -99,7 +99,7 @@ def _build_pair_of_both_orders(at: _Array, values: _Array, slack: float) -> Comp
     """
     rows = zip(at.tolist(), np.exp(at).tolist(), values.tolist(), strict=True)
     points = build_lower_hull_of_curve(Point(epsilon, Fraction(x), Fraction(value)) for epsilon, x, value in rows)
-    slopes = [compute_slope_of_pair_hull(*pair) for pair in pairwise(points)] + [Fraction(0)]
+    slopes = [compute_slope_between_pair_points(*pair) for pair in pairwise(points)] + [Fraction(0)]
     kinks = zip(points[1:], pairwise(slopes), strict=True)
     ahead = [
         (point.epsilon, widen_up(float(point.x * (behind - before)), 2 * _ULP)) for point, (before, behind) in kinks

@@ -20,7 +20,8 @@ from ..numerics.root import find_monotone_boundary
 
 _MARGIN = 1e-13
 """Relative margin, larger than the roundings of logarithms with values up to 1e3."""
-_MOST_ODDS = 600.0
+_MOST_EXPONENT = 600.0
+"""Limit of log(1/gamma) max(1, |eta|). The exponentials in ``selection_probability`` are then finite."""
 _BISECTIONS = 200
 
 
@@ -35,34 +36,35 @@ class Repetitions:
     mean: Range
     poisson: bool
     eta: float
-    odds: Range
+    log_inverse_gamma: Range
     """The number log(1/gamma), for the truncated negative binomial distribution."""
 
     def bound_selection_gain(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
 
-        ``delta`` is an upper bound of the curve of one run in the opposite direction.
+        The gain compares a data set with a neighbouring data set. ``delta`` is an upper bound of the curve of one run,
+        with these two data sets exchanged.
         """
         if self.poisson:
             return (self.mean * delta(0.0)).hi
-        if self.odds.hi == 0:
+        if self.log_inverse_gamma.hi == 0:
             return 0.0
-        height = _log_expm1_of_repetition_odds(self.odds.hi)
+        height = _log_expm1_for_repetitions(self.log_inverse_gamma.hi)
 
         def compare_repetition_gain(epsilon: float) -> float:
             found = delta(epsilon)
             return (
                 (math.log(found) if found > 0 else -INF)
                 + height
-                - _log_expm1_of_repetition_odds(epsilon)
+                - _log_expm1_for_repetitions(epsilon)
                 + _MARGIN * (1 + abs(height))
             )
 
         # exp(gain / (eta + 1)) is at most 1/gamma for every curve, so the search ends at log(1/gamma).
         found = find_monotone_boundary(
-            compare_repetition_gain, min(self.odds.hi, 1.0), -1.0, 1e-300, self.odds.hi, 1e-9
+            compare_repetition_gain, min(self.log_inverse_gamma.hi, 1.0), -1.0, 1e-300, self.log_inverse_gamma.hi, 1e-9
         )
-        return (Range(self.odds.hi if found is None else found) * (Range(self.eta) + 1)).hi
+        return (Range(self.log_inverse_gamma.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
     def selection_probability(self, share: float) -> Range:
         """Returns the probability that the selected output is in a set of the best outputs.
@@ -71,22 +73,29 @@ class Repetitions:
         """
         if self.poisson:
             return -expm1(-(self.mean * share))
-        return self._weigh_repetition_odds(log1p(expm1(self.odds) * share)) / self._weigh_repetition_odds(self.odds)
+        return self._weigh_repetition_exponent(
+            log1p(expm1(self.log_inverse_gamma) * share)
+        ) / self._weigh_repetition_exponent(self.log_inverse_gamma)
 
     def differentiate_selection_probability(self, share: float) -> Range:
-        """Returns the derivative of ``selection_probability``, which decreases with ``share``."""
+        """Returns the derivative of ``selection_probability`` with respect to ``share``.
+
+        The larger ``share`` is, the smaller is the derivative.
+        """
         if self.poisson:
             return self.mean * exp(-(self.mean * share))
-        return self.mean * exp(-(log1p(expm1(self.odds) * share) * (Range(self.eta) + 1)))
+        return self.mean * exp(-(log1p(expm1(self.log_inverse_gamma) * share) * (Range(self.eta) + 1)))
 
-    def _weigh_repetition_odds(self, v: Range) -> Range:
+    def _weigh_repetition_exponent(self, v: Range) -> Range:
         """Returns (1 - e^{-eta v}) / eta, or its limit ``v`` if eta is 0."""
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
     def is_computable(self) -> bool:
         """True if all terms of ``selection_probability`` are finite doubles without large errors."""
-        return self.poisson or (self.odds.lo > 0 and self.odds.hi * max(1.0, abs(self.eta)) < _MOST_ODDS)
+        return self.poisson or (
+            self.log_inverse_gamma.lo > 0 and self.log_inverse_gamma.hi * max(1.0, abs(self.eta)) < _MOST_EXPONENT
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -96,10 +105,10 @@ def build_selection_repetitions(mechanism: RepeatAndSelect) -> Repetitions:
     if mechanism.shape == POISSON:
         return Repetitions(mean, True, 0.0, Range(0.0))
     eta = float(mechanism.shape)
-    return Repetitions(mean, False, eta, _solve_odds_of_repetitions(eta, mechanism.mean))
+    return Repetitions(mean, False, eta, _solve_log_inverse_gamma_of_repetitions(eta, mechanism.mean))
 
 
-def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
+def _solve_log_inverse_gamma_of_repetitions(eta: float, mean: float) -> Range:
     """Returns l = log(1/gamma), for which eta (e^l - 1)/(1 - e^{-eta l}) is ``mean``. This expression grows with l."""
     if mean == 1:
         return Range(0.0)
@@ -110,7 +119,9 @@ def _solve_odds_of_repetitions(eta: float, mean: float) -> Range:
     while _log_mean_number_of_repetitions(eta, high).lo < target + _MARGIN and high < 1e300:
         high *= 2
     inside = (low, high)  # both searches start from this interval
-    for aim in (0, 1):  # first the largest l with a mean surely below ``mean``, then the least surely above
+    # The first search finds the largest l for which the mean number of repetitions is surely below ``mean``. The second
+    # search finds the smallest l for which it is surely above ``mean``.
+    for aim in (0, 1):
         least, most = inside
         for _ in range(_BISECTIONS):
             middle = 0.5 * (least + most)
@@ -136,6 +147,6 @@ def _log_mean_number_of_repetitions(eta: float, l: float) -> Range:
     return log(abs(eta)) + grown - weight
 
 
-def _log_expm1_of_repetition_odds(x: float) -> float:
+def _log_expm1_for_repetitions(x: float) -> float:
     """Returns log(e^x - 1), which is minus infinity at 0."""
     return x + math.log(-math.expm1(-x)) if x > 0 else -INF

@@ -14,11 +14,14 @@ back-propagated gradients."""
 def keep_opacus_grad_samples(hooks: Any) -> None:
     """Makes Opacus' hooks keep the gradients that their samplers return, instead of adding them to an array of zeros.
 
-    Gradients are still copied in three cases:
+    Gradients are still copied in four cases:
 
     - The parameter has gradients already, to which the new gradients are added.
     - The gradients are of fewer examples than the batch has, as with packed sequences.
+    - The gradients are not contiguous in memory.
     - The gradients share memory with other tensors. A later addition in place would change these tensors.
+
+    Gradients of a parameter that requires none are passed on to Opacus, which drops them.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {
@@ -28,7 +31,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
 
 
 def _keep_current_opacus_samples(sampler: _Sampler, layer: Any, activations: Any, backprops: Any) -> dict[Any, Any]:
-    """Stores the gradients that Opacus need not copy, and returns the other gradients, which Opacus then copies."""
+    """Stores the gradients that Opacus need not copy. Returns the other gradients, which Opacus copies or drops."""
     shared = {x.untyped_storage().data_ptr() for x in (*activations, backprops)}
     rest = {}
     for parameter, gradient in sampler(layer, activations, backprops).items():

@@ -36,14 +36,15 @@ def can_center_features(public: Public) -> bool:
 
 
 def compute_centering_noise(noise_multiplier: float, sampling_probability: float, steps: int, share: float) -> float:
-    """Returns the noise multiplier with which the release of the mean has the part ``share`` of the run's mu^2.
+    """Returns the noise multiplier with which the release of the mean takes the part ``share`` of the budget.
 
-    For releases that use all records, mu^2 is the sum of 1 / noise multiplier^2. For the sampled steps, mu^2 is about
+    The budget is measured as mu^2, which adds up over releases. A release that uses all records has
+    mu^2 = 1 / noise multiplier^2. All sampled steps together have a mu^2 of about
     (sampling_probability / noise_multiplier)^2 * steps."""
     return noise_multiplier / (sampling_probability * math.sqrt(steps)) * math.sqrt((1 - share) / share)
 
 
-def run_shared_descent_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
+def build_descent_on_centered_features(descend: Run, noise_multiplier: float) -> Run:
     """Returns a run that releases the sum of the features and then calls ``descend`` on centred features.
 
     Before the sum, each row of d features whose norm exceeds sqrt(d)/2 is scaled down to this norm. A row of zeros and

@@ -5,8 +5,8 @@ values that occur. Columns of many different texts are dropped. Columns of texts
 twice are dropped too, because such columns identify people. The draft names the dropped columns. Replace everything in
 the draft by what is known without the records, delete the entry "draft", and give the file to tightdp train --schema.
 The schema lists the texts that --missing gives. Cells with these texts count as missing wherever the schema is used.
-With --learn the draft states the kind of each column: numbers, only the numbers 0 and 1, or texts. It holds no other
-values of the records. Then tightdp train learns bounds and categories with noise, and charges for them.
+With --learn the draft states only the kind of each column: numbers, only the numbers 0 and 1, or texts. The draft then
+copies no value from the records. Later, tightdp train learns bounds and categories with noise, and charges for them.
 """
 
 from __future__ import annotations

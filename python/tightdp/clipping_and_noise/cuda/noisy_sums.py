@@ -20,8 +20,9 @@ def release_integers_on_device(
 ) -> Any:
     """Returns (sums + noise) grid / divisor in float32 or float64, without waiting for the device.
 
-    ``sums`` is a contiguous int64 array on a device, in units of ``grid``. The noise consists of normals of standard
-    deviation ``deviation``, rounded to multiples of ``grid``. Entry i gets the i-th draw of one random stream. The
+    ``sums`` is a contiguous int64 array on a device. Sums and noise are integers in units of ``grid``. Multiplied by
+    ``grid``, the noise consists of normals of standard deviation ``deviation``, each rounded to a multiple of
+    ``grid``. Entry i gets the i-th draw of one random stream. The
     result has the same bits as that of ``tightdp.models.dense.write_noisy_dense_model_products``. Source:
     docs/theory/exact-products.md, section 8.
     """

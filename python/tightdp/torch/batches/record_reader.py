@@ -16,7 +16,7 @@ from ..randomness.global_generators import seed_global_generators
 from . import collated_batch
 
 Part = tuple[Any, int]
-"""Collated records of one shape, and the number of these records."""
+"""A batch of records that have the same form (``RecordCollator``), and the number of these records."""
 
 
 class AloneRead(NamedTuple):

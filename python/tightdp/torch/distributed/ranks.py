@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from ..randomness.process_group import Fact, World
 
-_FACTS = 10
+_MESSAGE_INTEGERS = 10
 """Number of integers in each message of ``run_ranks_together``. As this number is fixed, ranks that make different
 calls can still exchange messages and detect the difference."""
 
@@ -94,7 +94,7 @@ class Ranks(World):
 
     def _exchange_numbers(self, numbers: list[int]) -> list[list[int]]:
         """Sends the numbers to all ranks, and returns those of every rank, padded with zeros."""
-        own = torch.tensor(numbers + [0] * (_FACTS - len(numbers)), device=self._device)
+        own = torch.tensor(numbers + [0] * (_MESSAGE_INTEGERS - len(numbers)), device=self._device)
         found = [torch.empty_like(own) for _ in range(self.size)]
         self._call_group_of_ranks(partial(dist.all_gather, found, own, group=self._group))
         return [each.tolist() for each in found]

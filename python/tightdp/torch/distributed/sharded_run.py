@@ -36,7 +36,7 @@ class ShardedRun(SharedRun):
         super().__init__(*arguments, **options)
 
     def step(self, loss_fn: Any, batch: Any) -> None:
-        # Only the process that made the run may exchange shards.
+        # A process that was forked after the run was made must not exchange shards.
         self._check_owner_of_private_run()
         with self._gather_parameters():
             super().step(loss_fn, batch)
@@ -61,7 +61,7 @@ class ShardedRun(SharedRun):
             for module, name, p in places:
                 module._parameters[name] = whole[id(p)]
             for module, name, held in hooks:
-                others = ((key, hook) for key, hook in held.items() if not _is_hook_of_sharded_run(hook))
+                others = ((key, hook) for key, hook in held.items() if not _is_fsdp_hook(hook))
                 setattr(module, name, OrderedDict(others))
             yield
         finally:
@@ -161,5 +161,5 @@ def _gather_sharded_tensors(found: Any) -> Any:
     return found.detach().full_tensor().cpu() if is_sharded_model_parameter(found) else found
 
 
-def _is_hook_of_sharded_run(hook: Any) -> bool:
+def _is_fsdp_hook(hook: Any) -> bool:
     return str(getattr(hook, "__module__", "")).startswith(_FSDP)

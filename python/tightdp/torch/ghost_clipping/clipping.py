@@ -149,7 +149,7 @@ class OnePassSums(GradientSums):
                 list(self._add_streamed_ghost_clipped(factors[last], squares, bound, self._totals[last]))
             )
         for i, each in others.items():
-            each.add_weighted_gradient_factors(weights, self._totals[i])
+            each.add_weighted_gradients_of_factors(weights, self._totals[i])
         names = list(self._parameters)
         self._ways |= {names[i]: each.way for i, each in factors.items()}
 
@@ -162,7 +162,7 @@ class OnePassSums(GradientSums):
         for rows in convolved.yield_convolution_gradient_pieces():
             found = rows.bound_squared_factor_norms()
             weights = self._weigh_gradients_in_one_pass((squares[start : start + len(found)] + found).sqrt(), bound)
-            rows.add_weighted_gradient_factors(weights, total)
+            rows.add_weighted_gradients_of_factors(weights, total)
             start += len(found)
             yield weights
 

@@ -78,10 +78,10 @@ class ConvolutionFactors:
             ).bound_squared_factor_norms()
         return torch.cat([rows.bound_squared_factor_norms() for rows in self.yield_convolution_gradient_pieces()])
 
-    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients_of_factors(self, weights: Any, total: Any) -> None:
         """Adds the weighted sum of the records' gradients to ``total``, by one convolution where rows are not kept."""
         if self.kept is not None:
-            self.kept.add_weighted_gradient_factors(weights, total)
+            self.kept.add_weighted_gradients_of_factors(weights, total)
             return
         x, g = (
             factors.clear_unweighted_gradient_factors(self.input, weights),

@@ -25,7 +25,7 @@ class GradientFactors(Protocol):
     def bound_squared_factor_norms(self) -> Any:
         """Returns the squared norms of the gradients, rounded up, in float64, of shape (records,)."""
 
-    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients_of_factors(self, weights: Any, total: Any) -> None:
         """Adds the sum of the records' gradients times their ``weights`` to ``total``.
 
         ``total`` has the shape of the parameter. A record of weight 0 adds nothing, even if its gradient is NaN.
@@ -45,7 +45,7 @@ class GradientRows:
     def bound_squared_factor_norms(self) -> Any:
         return _bound_squared_norms_of_factor_rows(self.values.reshape(len(self.values), -1))
 
-    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients_of_factors(self, weights: Any, total: Any) -> None:
         flat = widen_half_gradient_factors(
             clear_unweighted_gradient_factors(self.values, weights).reshape(len(self.values), -1)
         )
@@ -83,7 +83,7 @@ class OuterProducts:
             return right if self.is_sparse else _bound_squared_norms_of_factor_rows(self.left[:, 0]) * right
         return _bound_squared_ghost_norms([self])
 
-    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients_of_factors(self, weights: Any, total: Any) -> None:
         """Adds the weighted gradients to ``total`` by one product of matrices.
 
         If ``left`` has indices, the weighted vectors r_t are added to the rows of ``total`` with these indices.
@@ -195,9 +195,9 @@ class SummedProducts:
     def bound_squared_factor_norms(self) -> Any:
         return _bound_squared_ghost_norms(self.parts)
 
-    def add_weighted_gradient_factors(self, weights: Any, total: Any) -> None:
+    def add_weighted_gradients_of_factors(self, weights: Any, total: Any) -> None:
         for part in self.parts:
-            part.add_weighted_gradient_factors(weights, total)
+            part.add_weighted_gradients_of_factors(weights, total)
 
     def expand_gradient_factors(self) -> Any:
         return sum(part.expand_gradient_factors() for part in self.parts)

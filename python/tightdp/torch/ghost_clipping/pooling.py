@@ -83,12 +83,17 @@ class _MaximaAlongAxis(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, left: Any) -> Any:
-        """Returns the gradient by the input. ``left`` is the part of each window's gradient that has no place yet."""
+        """Returns the gradient with respect to the input.
+
+        ``left`` is at first the gradient with respect to the maximum of each window. The code looks at the entries of
+        all windows, one position after the other. The first entry that equals the maximum takes the gradient, and
+        ``left`` then becomes 0 for this window.
+        """
         x, found = ctx.saved_tensors
         gradient = torch.zeros_like(x)
         entries, shares = (each.unfold(*ctx.windows).unbind(-1) for each in (x, gradient))
         for entry, share in zip(entries[:-1], shares, strict=False):
-            # Ones in floats, because torch.where and boolean masks take several times as long.
+            # The comparison writes ones and zeros as floats. Boolean masks and torch.where take several times as long.
             here = torch.eq(entry, found, out=torch.empty_like(left)).mul_(left)
             share.add_(here)
             left = left - here

@@ -121,7 +121,7 @@ class PositionProducts:
             self._weights[records] = weights
         return bound_squared_product_norms(inner, self._inner if every else self._inner[records])
 
-    def add_to(self, total: Tensor) -> None:
+    def add_position_products_to(self, total: Tensor) -> None:
         """Adds the integers of all records to ``total``, which has an entry for each pair of entries of l_t and r_t."""
         weights, entries = self._weights.flatten(0, 1).numpy(), self._entries.flatten(0, 1).numpy()
         sums = total.view(weights.shape[1], entries.shape[1]).numpy()

@@ -213,7 +213,7 @@ class ProductSums(IntegerSums, OnePassSums):
             squares = torch.where(torch.from_numpy(taken), squares, torch.inf)
         clipped = clip_position_products(list(sums.values()), squares.sqrt(), self._plan.max_norm[0] / grid, 1 / grid)
         for i, each in sums.items():
-            each.add_to(self._totals[i])
+            each.add_position_products_to(self._totals[i])
         factors = clipped.factors.numpy()
         with np.errstate(invalid="ignore"):  # ignores 0 times infinity, in records that are not taken below
             scaled = [(inputs, errors * factors[:, None].astype(errors.dtype)) for inputs, errors in layers]

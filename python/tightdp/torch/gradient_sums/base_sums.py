@@ -42,7 +42,7 @@ class GradientSums:
 
     @property
     def gradient_ways(self) -> dict[str, str]:
-        """The way in which each parameter's gradients, or their norms, were computed last, by the parameter's name."""
+        """Dict from each parameter's name to the way in which its gradients, or their norms, were computed last."""
         raise NotImplementedError
 
     @property
@@ -62,8 +62,8 @@ class GradientSums:
 
         If ``places`` is given, the records are laid out in a physical batch of fixed shape. The gradient of each record
         is then computed in the row that is the record's place (``BatchPlaces``). ``last`` says that no code of the user
-        runs between this call and the release. Then the gradients may be added during the release, because nobody can
-        change the batch's tensors until then.
+        runs between this call and the release. Nobody can change the batch's tensors in this time, so the gradients may
+        also be added later, during the release.
         """
         raise NotImplementedError
 

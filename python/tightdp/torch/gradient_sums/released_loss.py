@@ -26,15 +26,16 @@ LOSS_STREAMS = 2**63 + 2**62
 """Number of the first stream of random numbers for noise on losses. Each step uses one such stream. The streams for
 noise on gradients begin at 2^63."""
 _FINE_NOISE = 31
-"""Number k of bits. The grid step of losses is at least 2^-k times the noise's standard deviation, rounded down to a
-power of two."""
+"""Number k that limits how fine the grid of losses is. Let d be the largest power of two that is at most the standard
+deviation of the noise. The grid step is at least 2^-k d."""
 
 
 class MeanLoss(NamedTuple):
     """A released mean of the clipped losses of some steps. ``noise`` is the standard deviation of the mean's noise.
 
     ``step`` counts from 1, and ``mean`` and ``noise`` are in the unit of the loss. A run that was made with a
-    ``release_loss`` lists its means in ``losses_``. Making such an object raises no error.
+    ``release_loss`` lists its means in ``losses_``. The constructor of ``MeanLoss`` checks nothing, so it raises no
+    error.
 
     >>> from tightdp.torch import MeanLoss
     >>> MeanLoss(step=100, mean=0.41, noise=0.02).mean

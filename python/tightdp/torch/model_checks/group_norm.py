@@ -19,7 +19,8 @@ def replace_batch_norm(model: Any, groups: int = 32) -> Any:
     The new layers use the weight and bias parameters of the old layers, so an existing optimizer stays valid. The
     running statistics of the old layers are dropped, because they describe the batches of earlier training. A model
     that was trained with these statistics has to be trained again. The number of groups is the largest common divisor
-    of ``groups`` and the number of channels that leaves at least two channels in each group.
+    of ``groups`` and the number of channels that leaves at least two channels in each group. A layer of one channel has
+    one group.
 
     If the model itself is a batch norm, the new layer is returned. Raises TypeError unless the model is a module.
     Raises ValueError for a lazy batch norm, which learns its number of channels only from the first batch.
@@ -54,7 +55,7 @@ def _make_group_norm(name: str, old: Any, groups: int) -> Any:
 
 
 def _count_groups_of_group_norm(groups: int, channels: int) -> int:
-    """Returns the largest common divisor that leaves at least two channels in a group.
+    """Returns the largest common divisor that leaves at least two channels in a group, or 1 for a single channel.
 
     If a group has one channel and the array has no axes besides records and channels, GroupNorm maps every value to 0.
     """

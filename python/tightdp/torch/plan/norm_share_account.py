@@ -32,7 +32,7 @@ from .run_account import RunAccount
 
 
 class NormShareAccount(RunAccount):
-    """The account of sums of norms and steps. Each sum and each step is charged before its release is computed.
+    """The account of a run's steps and of its sums of norms. Each of them is charged before its release is computed.
 
     ``epochs`` has a dict for each epoch. "sums" is the number of charged sums of norms. This number is 1, plus 1 for
     each sum that was lost by an error or a crash. "share" and "noise" are the share of norms and the noise multiplier
@@ -120,7 +120,7 @@ class NormShareAccount(RunAccount):
     def take_up_state_of_plan(self, state: dict[str, Any], steps: int) -> None:
         """Charges the sums of norms and the steps of a saved run, and restores the run's released shares.
 
-        Raises ValueError if this account already has charges and the saved run has more steps.
+        If this account already has charges, nothing changes. It then raises ValueError if the saved run has more steps.
         """
         given = _check_norm_share_epochs(state.get("epochs"), self.plan, steps)
         if self.epochs:

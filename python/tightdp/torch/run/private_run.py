@@ -282,7 +282,7 @@ class PrivateRun:
                 look()
         with self._world.run_ranks_together("the sums of a step"):
             self._account.spend()
-            sums = self._begin_step_sums(parameters)
+            sums = self._begin_step_sums_of_private_run(parameters)
             losses = self._losses
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 if losses is not None:
@@ -502,7 +502,7 @@ class PrivateRun:
     ) -> Any:
         """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
         with self._world.run_ranks_together("the norms of all records"):
-            sums = self._begin_step_sums(parameters)
+            sums = self._begin_step_sums_of_private_run(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
@@ -581,7 +581,7 @@ class PrivateRun:
 
         return take_parts_for_run_audit
 
-    def _begin_step_sums(self, parameters: dict[str, Any]) -> GradientSums:
+    def _begin_step_sums_of_private_run(self, parameters: dict[str, Any]) -> GradientSums:
         """Returns sums that are set to zero: the tested sums, or new sums if there was no record to test."""
         known = self._sums
         sums = (

@@ -66,8 +66,8 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         """Returns delta as a sum over the losses above ``epsilon``.
 
         If the most likely loss is larger than the first of these losses, returns 1 minus two sums. The first sum is the
-        probability of the losses up to ``epsilon``. The second sum runs over the losses above ``epsilon``, and its
-        terms are the probability times exp(epsilon - loss).
+        probability of the losses up to ``epsilon``. The second sum runs over the losses above ``epsilon``. Its terms
+        are the probability of each loss, times exp(epsilon - loss).
         """
         if epsilon < 0:  # the pair is symmetric
             return mirror_privacy_curve(epsilon, self.evaluate_closed_form_delta(-epsilon))
@@ -184,8 +184,9 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
 
 
 CONTEXT = Context(prec=60)
-"""Decimal arithmetic with 60 digits. Terms are at most 2^53 * 745 < 1e19, where e^-745 is about the smallest double, so
-their sum has 40 correct digits after the point."""
+"""Decimal arithmetic with 60 digits. A term is a count up to 2^53 times a logarithm. The logarithm is at most 745 in
+magnitude, because the smallest double is about e^-745. So terms are at most 2^53 * 745 < 1e19, and their sum has 40
+correct digits after the point."""
 _SUBNORMAL = 2.0**-1072
 """Generous bound on the rounding error of a subnormal term."""
 _RATIO = 4 * ULP

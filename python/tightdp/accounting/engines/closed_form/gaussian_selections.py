@@ -1,11 +1,11 @@
 """Gaussians together with adaptively chosen selections (docs/theory/caps.md, "Selections").
 
-A selection has a range eta: its privacy loss takes two values whose difference is eta. A curve is delta as a function
-of epsilon (eps). The worst adversary's curve for the selections alone (``bounded_range.py``) is computed at nodes,
-which are values L of eps. Between nodes it is interpolated linearly in x = e^eps. The interpolated curve is convex.
-So it is the curve of a loss distribution with masses on the nodes L: a weighted sum of the terms
-max(0, 1 - e^(eps - L)). Composed with Gaussians, each of these terms becomes the Gaussian curve at eps - L. The result
-is a sum of positive terms.
+A selection has a range eta: all values of its privacy loss lie in an interval of length eta. The worst selection takes
+only the two ends of the interval. A curve is delta as a function of epsilon (eps). The worst adversary's curve for the
+selections alone (``bounded_range.py``) is computed at nodes, which are values L of eps. Between nodes it is
+interpolated linearly in x = e^eps. The interpolated curve is convex. So it is the curve of a loss distribution with
+masses on the nodes L: a weighted sum of the terms max(0, 1 - e^(eps - L)). Composed with Gaussians, each of these terms
+becomes the Gaussian curve at eps - L. The result is a sum of positive terms.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .privacy_curve import PrivacyCurve
 
 Array = NDArray[np.float64]
 _CELLS = 8
-"""Number of nodes in a stretch of losses of length eta. With 8 nodes the variance of the selections is too large by up
-to 1/8^2 = 1.6 %, and epsilon by up to half of that (docs/theory/filters.md, section 9)."""
+"""Number of cells between nodes, in each interval of losses of length eta. With 8 cells the variance of the selections
+is too large by up to 1/8^2 = 1.6 %, and epsilon by up to half of that (docs/theory/filters.md, section 9)."""
 _MOST_NODES = 20_000
 """Largest number of nodes. The time of value iteration grows with the square of this number, up to a tenth of a
 second."""
@@ -39,8 +39,8 @@ _LEAST = 1e-290
 """Delta below which a curve that is computed from masses may be inaccurate because of underflow. The floor of
 ``build_gaussian_selection_masses`` bounds the adversary's curve there."""
 _SHIFT = 2.0**-50
-"""Bound on the rounding errors of eps - L and of L, divided by (1 + |eps| + the largest L). The rounding of e^L is
-relative, so it acts like a constant shift of L, which the term 1 covers."""
+"""Bound on the rounding errors of eps - L and of L, divided by (1 + |eps| + the largest L). The relative rounding error
+of e^L has the effect of a constant shift of L. The term 1 covers this shift."""
 
 
 def can_serve_gaussian_selections(mu_squared: Range, eta: float, count: int) -> bool:

@@ -1,5 +1,6 @@
-"""A distribution that a given pair dominates, with losses on a grid (docs/theory/adaptive.md section 4).
+"""Builds a kernel that a given pair dominates (docs/theory/adaptive.md section 4).
 
+A kernel is a distribution of losses on a grid. In docs/theory/adaptive.md, section 2, an adversary chooses among them.
 The pair (P, Q) is given by bounds of its curve, delta as a function of epsilon, at points in each cell of the grid.
 """
 
@@ -49,8 +50,8 @@ def bound_fixed_size_masses_below(right: Side, left: Side, h: float) -> Array:
     starts, ends = (np.concatenate(pair) for pair in zip(behind, ahead, strict=True))
     values = np.append(starts, 0.0)
     values[1:-1] = np.minimum(starts[1:], ends[:-1])
-    # The curve is at least 0, so any value may be set to 0. Among the losses >= 0, the first value <= 0, the value
-    # before it and all values after it get 0.
+    # The curve is at least 0, so any lower bound may be replaced by 0. The code looks for the first bound that is not
+    # positive, among the losses >= 0. This bound and all later bounds become 0, and so does the bound before it.
     drowned = np.flatnonzero(values[n:] <= 0)
     values[max(n + int(drowned[0]) - 1, n) :] = 0.0
     return _build_fixed_size_masses(values, n, h)
@@ -76,10 +77,10 @@ def _bound_fixed_size_cells(side: Side, n: int, h: float, mirrored: bool) -> tup
 
 
 def _build_fixed_size_masses(values: Array, n: int, h: float) -> Array:
-    """Returns the masses, rounded down, of the pair whose curve is a convex hull.
+    """Returns the masses, rounded down, of the pair whose curve is the lower convex hull of some points.
 
-    The points of the hull are the values at x = e^{-n h}, ..., e^{n h} and the value 0 at x = 0. The term (1 - x)_+ is
-    first added to all of these values.
+    ``values`` are bounds of the curve minus max(0, 1 - x), at x = e^{-n h}, ..., e^{n h}. First, max(0, 1 - x) is added
+    to them again. The hull is that of these sums and of the point with the value 1 at x = 0.
     """
     x = np.exp(np.arange(-n, n + 1) * h)
 

@@ -10,8 +10,8 @@ from ...numerics.outward import Range, as_range
 from ..closed_form.binomial import CONTEXT, compute_binomial_mass
 
 _FAINT = 1e-45
-"""Probability below which a number of draws of the record is left out. The left-out probability counts as revealing
-everything."""
+"""Probability below which a count is left out. The count is the number of times that the record is drawn. The sum of
+the left-out probabilities is treated as the probability that everything is revealed."""
 
 Weights = list[tuple[float, Range]]
 """Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
@@ -31,8 +31,8 @@ def measure_error_of_grid_mixture(*weights: Weights) -> float:
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, whose sum may differ from 1 by a rounding. The probabilities stand for the mixture in
-    which the largest probability makes up this difference.
+    The probabilities are doubles, and their sum may differ from 1 by a rounding error. They stand for exact numbers
+    that add up to 1 and differ from the doubles in the largest one alone. This function uses the doubles as they are.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
@@ -48,9 +48,9 @@ NOTHING: Weights = [(0.0, Range(1.0))]
 
 @lru_cache(maxsize=64)
 def list_grid_mixture_draws(sample_size: int, dataset_size: int) -> tuple[tuple[tuple[float, Range], ...], float]:
-    """Returns the distribution of the number of times that one record is drawn.
+    """Returns the distribution of the count, the number of times that one record is drawn.
 
-    The second result bounds the probability of the numbers that are left out.
+    The second result is an upper bound of the total probability of all counts that are left out.
     """
     if dataset_size == 1:
         return ((float(sample_size), Range(1.0)),), 0.0
@@ -78,8 +78,8 @@ def list_grid_mixture_draws(sample_size: int, dataset_size: int) -> tuple[tuple[
 
 
 _MOST_DRAWS = 4000
-"""Numbers of draws that are farther than this from the mode, the most likely number, are left out. The distance is
-about forty standard deviations if the record is drawn ten thousand times on average."""
+"""Largest distance of a count from the mode, which is the most likely count. Counts that are farther away are left out.
+The distance is about forty standard deviations if the record is drawn ten thousand times on average."""
 
 
 def absorb_small_grid_mixture_shifts(weights: Weights, lost: float) -> Weights:

@@ -30,7 +30,7 @@ from ..closed_form.privacy_curve import mirror_privacy_curve
 
 _Array = NDArray[np.float64]
 MOST_SPAN = 1 << 21
-"""Largest number of values of K that have a term of their own. So many terms take a tenth of a second."""
+"""Largest number of values of K that have a term of their own. A sum of this length takes a tenth of a second."""
 _UNSEEN = 1e-290
 """Bound on the error of products of masses that underflow, and on the mass of all values of K that are too far from the
 mean to have a term."""

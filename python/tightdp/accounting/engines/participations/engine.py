@@ -28,10 +28,11 @@ MOST_OVERLAP = 10.0
 """Largest count * q * sigma^2 for ``count`` steps of sampling probability q and noise multiplier sigma. Above this
 number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""Up to the noise multiplier ``SHARP_SIGMA``, count * q * sigma^2 may be as large as ``MOST_SHARP_OVERLAP`` for a
-record that is removed or added. The slow sum over the curves of all counts is not needed there. Up to this noise
-multiplier, the engine also serves more than ``MOST_SPAN`` (``curves.py``) likely participation counts. One of these
-counts then stands for all."""
+"""If the noise multiplier is at most ``SHARP_SIGMA`` and a record is removed or added, count * q * sigma^2 may be as
+large as ``MOST_SHARP_OVERLAP``. The bounds then need no slow sum over the curves of all participation counts.
+
+Up to ``SHARP_SIGMA``, there may also be more than ``MOST_SPAN`` (``curves.py``) likely participation counts. In this
+case the upper bound uses the largest likely count alone, and the lower bound uses a count near the mean alone."""
 
 
 class CurveBounds(NamedTuple):

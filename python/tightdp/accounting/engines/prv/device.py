@@ -44,7 +44,7 @@ class _Cupy:
         with self.xp.cuda.Device(self._device):
             return spectral.compose_prv_by_transforms(self, *arguments)
 
-    def compute_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
+    def compute_prv_cells(self, loss: spectral.Loss, h: float, first: int, count: int) -> Any:
         out = self.xp.empty(count)
         stream = int(self.xp.cuda.get_current_stream().ptr)
         self._kernels.prv_cells(loss, h, first, count, int(out.data.ptr), self._device, stream)

@@ -33,7 +33,7 @@ class PrvBackend(Protocol):
     name: str
     xp: Any
 
-    def compute_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
+    def compute_prv_cells(self, loss: Loss, h: float, first: int, count: int) -> Any:
         """Returns the probability that the loss is in ((first + i - 1/2) h, (first + i + 1/2) h], for each
         i < count."""
 
@@ -53,7 +53,7 @@ def compose_prv_by_transforms(
     kappa = check_prv_transform_rounding(backend, n)
     product, sums, chain = None, [], 0
     for loss, (first, count) in zip(losses, spans, strict=True):
-        cells = backend.compute_cells(loss, h, first, count)
+        cells = backend.compute_prv_cells(loss, h, first, count)
         found, additions = _sum_prv_cells(xp, cells, first)
         sums.append(found)
         masses, folds = _wrap_prv_cells(xp, cells, first, n)

@@ -19,8 +19,8 @@ from ...numerics.outward import INF, ULP, Range, widen_down, widen_up
 from . import quadrature
 
 MOST_TERMS = 20_000
-"""Largest number of terms of a sum or of nodes of a quadrature. So many take half a millisecond. A moment that needs
-more terms or nodes counts as infinite."""
+"""Largest number of terms of a sum or of nodes of a quadrature. A sum of this length takes half a millisecond. A moment
+that needs more terms or nodes counts as infinite."""
 _LEAST = 1e-150
 """Smallest noise multiplier whose sampled moments are computed. The square of a smaller noise multiplier would be
 subnormal. With so little noise, bounds of the moments without sampling are used."""
