@@ -2,10 +2,10 @@
 // contour on which M is inverted (docs/theory/contour.md, section 4). c > 0 is the real part of z, and s its imaginary
 // part.
 //
-// The rule sums over nodes u, values of a standard normal variable with the density phi. The weight is W(u) = 1 - q + q
-// e^{u/sigma - 1/(2 sigma^2)}. For "remove", the integrand is phi(u) W(u)^{beta + is} with beta = 1 + c. For "add", the
-// integrand is phi(u) W(u)^{beta - is} with beta = -c. Both are analytic for |Im u| < pi sigma. The tilted density is
-// the integrand at s = 0, divided by M(c).
+// The rule sums over nodes u, values of a standard normal variable with the density phi. Let W(u) = 1 - q + q
+// e^{u/sigma - 1/(2 sigma^2)}, the likelihood ratio of the mechanism at u. For "remove", the integrand is phi(u)
+// W(u)^{beta + is} with beta = 1 + c. For "add", the integrand is phi(u) W(u)^{beta - is} with beta = -c. Both are
+// analytic for |Im u| < pi sigma. The tilted density is the integrand at s = 0, divided by M(c).
 #pragma once
 
 #include <cmath>
@@ -26,8 +26,8 @@ TIGHTDP_HD inline double replace_phase_factor(const Pair& p) noexcept {
 
 // Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
 // divided by M(c) and by e^{s y / sigma}. For "add", |W| may be smaller than on the real line, so the bound has a
-// factor cos(y / (2 sigma))^{-c}. In the half strip where Re W >= 1 - q, the factor (1 - q)^{-c} may be used instead
-// (contour.md, section 4.2).
+// factor cos(y / (2 sigma))^{-c}. If y is at most half the largest one, Re W >= 1 - q, and the factor (1 - q)^{-c} may
+// be used instead (contour.md, section 4.2).
 TIGHTDP_HD inline double quadrature_strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));

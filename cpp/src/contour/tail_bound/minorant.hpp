@@ -21,8 +21,9 @@ struct Cell {
     double mass, left, length;
 };
 
-// Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi. Beyond pi, its largest
-// value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2).
+// Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi (the main lobe). Beyond
+// pi (the side lobes), its largest value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md,
+// section 3.2).
 TIGHTDP_HD inline double bound_minorant_sinc(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
