@@ -1,6 +1,6 @@
-// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11), with M as in
-// noise_interpolation.hpp. A level is a noise multiplier of the composition, and a node is a noise multiplier at which
-// M is computed.
+// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11). M is the moment generating
+// function of the privacy loss of one step. A level is a noise multiplier of the composition, and a node is a noise
+// multiplier at which M is computed.
 #include "noise_interpolation.hpp"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of nodes from one reference to the next. A reference is a node that stands for a cell, and cells divide the
-// ellipse on which M is bounded (Interpolation::Reference). Neighbouring cells meet at the node halfway between their
-// references.
+// Number of nodes from one reference to the next. The error bound needs M on an ellipse around the interval of noise
+// multipliers. Cells divide this ellipse, and a reference is the node that stands for a cell
+// (Interpolation::Reference). Neighbouring cells meet at the node halfway between their references.
 constexpr std::size_t kStride = 4;
 // Largest number of nodes of an interpolation.
 constexpr std::size_t kMostNodes = 97;
