@@ -28,8 +28,8 @@ struct Cells {
     }
 };
 
-// Returns the lower tail Phi(z) of the standard normal distribution for z < 0, and minus the upper tail 1 - Phi(z) for
-// z >= 0. The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
+// Returns the lower tail Phi(z) of the standard normal distribution for z < 0. For z >= 0, returns minus the upper tail
+// 1 - Phi(z). The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
 TIGHTDP_HD inline double prv_signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;
