@@ -10,7 +10,7 @@ namespace tightdp {
 namespace {
 
 // form_position_gradient() vectorises over columns. So if the right-hand vectors of form_product_gradients() have fewer
-// entries than this, and the left-hand vectors have more, the two change places.
+// entries than this, and the left-hand vectors are longer, the two change places.
 constexpr std::int64_t kFewColumns = 16;
 
 std::int64_t count_axes_entries(const ImageAxes& axes) noexcept { return axes[0] * axes[1] * axes[2]; }

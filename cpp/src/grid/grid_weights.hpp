@@ -1,7 +1,10 @@
 // A tilted privacy loss distribution on a lattice of losses. Tilted means that masses at losses y are multiplied by
 // e^{tilt y}. There are pessimistic weights for upper bounds and optimistic weights for lower bounds
-// (docs/theory/grid.md, sections 2 to 4). loss_distributions/loss_distribution.hpp explains P-mass, Q-mass and
-// dominance.
+// (docs/theory/grid.md, sections 2 to 4).
+//
+// P and Q are the distributions of an output on two neighbouring data sets. The P-mass of a set of outputs is its mass
+// under P, and the Q-mass its mass under Q. A distribution dominates another one if its privacy profile, delta as a
+// function of epsilon, is nowhere smaller.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,7 @@ struct Window {
 };
 
 // Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
-// `share` is the fraction of each part's steps that are composed, as in Sketches::estimate_grid_cumulant().
+// `share` is the fraction of each part's steps that are composed. The number of steps is rounded down.
 Window choose_grid_window(const Sketches& sketches, double tilt, double log_tail, double share);
 
 // Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most 1 +-

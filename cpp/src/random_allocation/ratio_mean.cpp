@@ -1,6 +1,7 @@
 // Computes an upper and a lower distribution that bound the distribution of the mean of t likelihood ratios, by
 // doubling (docs/theory/allocation.md, sections 3 to 5). P and Q are the distributions of one step's output with and
-// without the record. `floor` is the probability that may be lost at either end of a distribution.
+// without the record, and a likelihood ratio is the ratio of their densities. `floor` is the probability that may be
+// lost at either end of a distribution.
 //
 // A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i and a spacing h. v lies in
 // one of the cells between these points (RatioSum in ratio_mean.hpp). The P-mass and the Q-mass of a set of outputs are
@@ -21,7 +22,8 @@ using Index = std::int64_t;
 using grid::u;
 // Largest magnitude of a loss that is kept.
 constexpr double kFarthest = 600;
-// Logarithm of the smallest mass under Q with which an atom is kept. A smaller mass may be subnormal or 0 as a double.
+// An atom is a single loss with positive probability. It is kept only if the logarithm of its mass under Q is at least
+// this number. A smaller mass may be subnormal or 0 as a double.
 constexpr double kLeastLogMass = -700;
 // Bounds on the first moment and on the mass that underflow may lose in add_ratio_sums(). Each product that is lost is
 // below 1e-308. The bound on the mass is larger, because each stored mass is multiplied by e^{ih} (RatioSum::q).
