@@ -74,8 +74,9 @@ class GrowingRun {
     std::vector<Sampled> parts_;
     std::map<std::pair<double, double>, std::size_t> index_;
     CompensatedSum mu2_;
+    // Sums over the sampled steps: their number, a bound on delta(0), and a bound on the largest loss under "add".
     double total_count_ = 0, distance_ = 0, most_ = 0;
-    std::int64_t additions_ = 0;
+    std::int64_t additions_ = 0;  // number of calls of add_steps()
     std::optional<Line> line_;
     HostSum sum_;
 };

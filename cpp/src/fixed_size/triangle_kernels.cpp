@@ -134,7 +134,7 @@ using Side = std::vector<double>;
 // ratio is multiplied by a lognormal variable of mean 1, which is replaced by a spread. For the corner b, a and b are
 // exchanged.
 struct Line {
-    double b, c;  // distances of b and c from the corner, along the line
+    double b, c;  // distances of b and c from the corner, along the line, in standard deviations 1/mu of the noise
     Spread s, t;  // spreads for the density ratios of b and of c
 };
 

@@ -48,7 +48,7 @@ double choose_roundest_grid_spacing(double least, double most) {
 }
 
 // Returns the fraction of a distribution that even the best lattice would not carry exactly. This fraction is 1 minus
-// the mass at infinity, and minus the mass of the atoms that lie on the distribution's own lattice.
+// the mass at infinity, minus the mass of the atoms whose losses are anchor + i * step for integers i.
 double measure_mass_off_grid(const LossDistribution& losses) {
     double on = 0;
     for (const Atom& a : losses.atoms) {

@@ -39,7 +39,7 @@ inline double add_grid_logs_up(double a, double b) {
 double bound_grid_kernel_norm(double tilt, double h, double points);
 
 // The privacy profile of one of two distributions on the lattice (grid_weights.hpp): of the upper side, which bounds
-// delta from above, or of the lower side, which bounds it from below. x_j is lattice point number j. value[j] is
+// delta from above, or of the lower side, which bounds delta from below. x_j is lattice point number j. value[j] is
 // delta(x_j) without the mass at infinity, in units of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative
 // error `relative`, an absolute error `absolute` in these units, and an error from the mass that `outside` describes.
 struct Profile {

@@ -42,8 +42,9 @@ struct OnCircle {
     double moments_size = 0;  // for each moment, bound on the sum of its terms' magnitudes
 };
 
-// The spectrum of one distribution's weights on a circle of n points. The weights are those of the upper side, which
-// dominates the distribution, or of the lower side, which it dominates (grid_weights.hpp). They add up to just under 1.
+// The spectrum of one distribution's weights on a circle of n points. The weights belong to the upper side, which
+// dominates the distribution, or to the lower side, which the distribution dominates (grid_weights.hpp). The weights
+// add up to just under 1.
 struct Spectrum : OnCircle {
     double error2 = 0, norm2 = 0;
 };

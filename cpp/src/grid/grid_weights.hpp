@@ -71,8 +71,9 @@ struct Cells {
         : mass(cells), spread(cells), error(cells), bend(cells), point(cells + 1), point_error(cells + 1) {}
 };
 
-// compute_pessimistic_grid_weights() returns the weights of the upper side, and compute_optimistic_grid_weights() those
-// of the lower side. The ends of the cells are known up to `slack`.
+// compute_pessimistic_grid_weights() returns the weights of the upper distribution (BothSides), called the upper side.
+// compute_optimistic_grid_weights() returns the weights of the lower distribution, called the lower side. The ends of
+// the cells are known up to `slack`.
 std::vector<double> compute_pessimistic_grid_weights(const Cells& cells, const Lattice& lattice, double slack);
 std::vector<double> compute_optimistic_grid_weights(const Cells& cells, const Lattice& lattice, double slack);
 

@@ -52,7 +52,7 @@ TIGHTDP_HD inline double cell_mass(const GaussianLaw& law, const Cells& c, std::
 
 TIGHTDP_HD inline double cell_mass(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
-    // The privacy loss for "add" is Y = -L, with L as described at SampledLaw.
+    // The privacy loss for "add" is Y = -L, where L = ln(1 - q + q e^t) as for "remove" (SampledLaw).
     const double low = law.add ? -c.right_edge(i) : c.left_edge(i), high = law.add ? -c.left_edge(i) : c.right_edge(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;

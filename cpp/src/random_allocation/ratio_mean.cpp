@@ -31,8 +31,8 @@ constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Smallest mass under P with which an atom is kept. If every point of a lattice held a smaller mass, the sum of these
 // masses would still be below kUnseenMoment.
 constexpr double kFaintest = 1e-300;
-// The offset is moved to a point below the lattice's first cell. Its distance from that cell is this fraction of the
-// distance from the cell to the mean.
+// The offset is moved to a point below the lattice's first cell. The distance of this point from the cell is kMargin
+// times the distance from the cell to the mean.
 constexpr double kMargin = 0.1;
 // The offset of a step's distribution is 0 if the smallest likelihood ratio of the step exceeds this number. Between
 // such a ratio and 1, doubles are too far apart for a lattice.
@@ -208,8 +208,8 @@ class RatioSumBuilder {
         x.infinity += bound(right.t, 1);
     }
 
-    // Adds an atom. Its Q-mass is p e^{-loss}, where p is its P-mass. The relative error of the Q-mass includes the
-    // error of the loss.
+    // Adds an atom. The Q-mass of an atom is p e^{-loss}, where p is the atom's P-mass. The relative error of the
+    // Q-mass includes the error of the loss.
     void add_atom_of_ratios(const grid::Atom& a, double loss_slack, RatioSum& x) {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);

@@ -1,5 +1,6 @@
-// Bounds on epsilon(delta) for many independent settings, computed on a device. epsilon_batch.hpp explains what a
-// setting is, and declares the function that computes such bounds on threads of the CPU.
+// Bounds on epsilon(delta) for many independent settings, computed on a device. A setting consists of a noise
+// multiplier, a sampling probability, a number of steps and a delta. epsilon_batch.hpp declares the same for threads of
+// the CPU.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -23,7 +23,8 @@ constexpr std::size_t kFewest = 24;
 // Values of rho that are tried in turn. rho is the sum of the half-axes of an ellipse, divided by half the distance of
 // its foci. A larger rho needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Factors of rho - 1 for smaller ellipses, which give better bounds at abscissae with a small |M(c + is)/M(c)|.
+// Factors by which rho - 1 is multiplied for smaller ellipses. These give better bounds at abscissae with a small |M(c
+// + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
 // Largest D that is allowed for a cell. D bounds the change of M between the cell's reference and the cell, relative to
 // M(c) (near_level.hpp). At an abscissa c + is, D must be less than |M(c + is)/M(c)|, and so it must be well below 1.
