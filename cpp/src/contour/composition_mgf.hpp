@@ -16,8 +16,8 @@ namespace tightdp::contour {
 
 // A limit on the cost of inverting M along the line of all z = c + is with real s, and the tolerance of the inversion.
 // A few steps with a small sampling probability q need a long line. Later efforts of kByLength allow more products, but
-// at a larger tolerance. Ten times the tolerance needs only a third to a half of the points z ("abscissae"). Above the
-// limit of kWhole, the grid engine is faster.
+// at a larger tolerance. With ten times the tolerance, a third to a half of the points z ("abscissae") are enough.
+// Above the limit of kWhole, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products, one for each node and abscissa
@@ -49,8 +49,8 @@ class CompositionMgf {
     // too many nodes.
     bool estimate_cumulants(double c, Cumulants& out);
     // Sets plan.count so that |M(c + is)/M(c)| <= e^-need beyond the end of the line. `sd` is the standard deviation of
-    // the privacy loss y, tilted by the factor e^{cy} / M(c). In this class, `log_inverse` is -ln of the allowed
-    // relative error of the MGF of one step.
+    // the privacy loss y, tilted by the factor e^{cy} / M(c). `log_inverse` is -ln of the allowed relative error of the
+    // MGF of one step, here and in place_nodes_for_plan().
     Status choose_length(Plan& plan, double sd, double need, double log_inverse);
     // Places nodes that are precise enough for the plan.
     Status place_nodes_for_plan(const Plan& plan, double log_inverse);
@@ -65,7 +65,8 @@ class CompositionMgf {
     bool is_composition_binned() const { return !bins_.empty(); }
 
     // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end. The bound comes from moving the line of
-    // integration into the complex plane (tail_bound/moved_line.hpp). The direction must be "remove" or "add".
+    // integration into the complex plane (tail_bound/moved_line.hpp). `log_inverse` is -ln of the intended error of
+    // this bound for one step. The direction must be "remove" or "add".
     double decay_beyond(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> log_mgf_ratios(const Plan& plan);

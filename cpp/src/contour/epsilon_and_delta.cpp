@@ -64,8 +64,8 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     double largest_distance = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
-        // Under "replace" the two shifts are 1 and -1. Their distance is twice that of the other directions, which has
-        // the same effect as half the noise.
+        // The distance of the two shifts is 2 for "replace", and 1 otherwise. Twice the distance has the same effect as
+        // half the noise.
         const double one = bound_contour_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
         largest_distance = std::max(largest_distance, one);

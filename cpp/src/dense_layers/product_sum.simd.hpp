@@ -6,7 +6,7 @@
 
 namespace tightdp {
 
-// Largest number of records in a call of RowSum::add. A sum of 2^14 terms below 2^31 is below 2^53, so a double holds
+// Largest number of records in a call of RowSum::add. A sum of 2^14 terms below 2^31 is below 2^45, so a double holds
 // it exactly.
 inline constexpr std::int64_t kRowRecords = 1 << 14;
 

@@ -111,7 +111,7 @@ void narrow_grid_bounds(const Ends& by, Bounds& a) {
 }
 
 // Intersects the bounds with the bounds of the normal approximation. The approximation has its own units of work, so
-// the approximation is used even if the budget is spent. Its units are charged too.
+// the approximation is used even if the budget is spent. The units of the approximation are charged too.
 template <class Ask>
 void narrow_by_normal_approximation(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);

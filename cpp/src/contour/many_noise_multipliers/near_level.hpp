@@ -5,8 +5,9 @@
 // M at a complex v is compared with M at v_0 (section 11.1):
 //     M(z; v) = G (M(z; v_0) + M(c; v_0) y)   with |y| <= D.
 // Here z = c + is is the argument of M, and G and y are complex numbers. The bounds on |y| and on |ln G| are computed
-// from N, the normalisation of log_mass.hpp as a function of v. N is taken at v_0 (1 - r), v_0 and v_0 (1 + r), where r
-// is the radius. Xi measures how much N bends between these points, and tau measures how fast ln N falls.
+// from N, the number by which a tilted density is normalised (log_mass.hpp), as a function of v. N is taken at v_0 (1 -
+// r), v_0 and v_0 (1 + r), where r is the radius. Xi measures how much N bends between these points, and tau measures
+// how fast ln N falls.
 #pragma once
 
 #include <algorithm>

@@ -27,8 +27,8 @@ TIGHTDP_HD inline double replace_phase_factor(const Pair& p) noexcept {
 
 // Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
 // divided by M(c) and by e^{s y / sigma}. For "add", |W| may be smaller than on the real line, so the bound has a
-// factor cos(y / (2 sigma))^{-c}. If y is at most half the largest one, Re W >= 1 - q, and the factor (1 - q)^{-c} may
-// be used instead (contour.md, section 4.2).
+// factor cos(y / (2 sigma))^{-c}. At y <= pi sigma / 2, Re W >= 1 - q, and the factor (1 - q)^{-c} may be used instead
+// (contour.md, section 4.2).
 TIGHTDP_HD inline double quadrature_strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));

@@ -1,7 +1,7 @@
-// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). Both are
-// curves in the complex plane on which integrals are computed as sums. The outer integral, over the argument c + zeta
-// of the moment generating function, has its points zeta on a ray (invert_on_rays.cpp). The inner integral, over a
-// variable h, has its nodes on a path (turned_path.hpp).
+// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). A path
+// and a ray are curves in the complex plane on which integrals are computed as sums. The outer integral, over the
+// argument c + zeta of the moment generating function, has its points zeta on a ray (invert_on_rays.cpp). The inner
+// integral, over a variable h, has its nodes on a path (turned_path.hpp).
 #pragma once
 
 #include <cstdint>
