@@ -26,8 +26,9 @@ struct Pair {
 
     TIGHTDP_HD constexpr bool is_add() const noexcept { return direction == Direction::add; }
     TIGHTDP_HD constexpr bool is_replace() const noexcept { return direction == Direction::replace; }
-    // Returns the power beta of the weight W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). "replace" has
-    // two weights, so this function does not apply to it.
+    // Returns the exponent beta of the likelihood ratio W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). M
+    // is the moment generating function of the privacy loss. The integrand for "replace" has two likelihood ratios, so
+    // this function does not apply to it.
     TIGHTDP_HD constexpr double contour_weight_power(double c) const noexcept { return is_add() ? -c : 1 + c; }
 };
 

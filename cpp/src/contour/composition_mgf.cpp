@@ -1,4 +1,4 @@
-// Chooses the length of the line c + is on which M is inverted, and the quadrature nodes of all parts. A part is a
+// Chooses the length of the line z = c + is on which M is inverted, and the quadrature nodes of all parts. A part is a
 // sampled Gaussian with its number of steps, and M is the moment generating function of the privacy loss
 // (composition_mgf.hpp). Noise levels are the distinct noise multipliers, and a bin holds neighbouring levels
 // (many_noise_multipliers/noise_bins.hpp).
@@ -35,6 +35,7 @@ constexpr double kWidestBin = 1.03, kNarrowBin = 1.01;
 
 // Finds an s with decay(s) >= need that is not much larger than the smallest such s. If there is no such s up to
 // `reach`, the result is larger than `reach`. The decay grows about like s^2 at first, and then more and more slowly.
+// `first` is the first s that is tried.
 template <class DecayFrom>
 double search_composition_line_length(double first, double need, double reach, const DecayFrom& decay) {
     double low = 0, high = HUGE_VAL, s = first;
@@ -209,8 +210,8 @@ double CompositionMgf::decay_beyond(const Plan& plan, double end, double log_inv
 }
 
 double CompositionMgf::length_by_cells(const Plan& plan, double first, double need, double reach) {
-    // The imaginary parts s are divided into ranges [s, 1.25 s]. The line ends past the last range with too little
-    // decay.
+    // The imaginary parts s are divided into ranges [s, 1.25 s]. The line ends where the last range with too little
+    // decay ends.
     constexpr double ratio = 1.25;
     constexpr int most_ranges = 120;
     std::vector<MinorantTail> tails;

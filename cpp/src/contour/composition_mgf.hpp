@@ -1,5 +1,5 @@
-// The moment generating function (MGF) M of a whole composition on the host. The class implements the interface Curve
-// of contour/inversion/plan.hpp.
+// The moment generating function (MGF) M of the privacy loss of a whole composition, on the host. The class implements
+// the interface Curve of contour/inversion/plan.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace tightdp::contour {
 
 // A limit on the cost of inverting M along the line of all z = c + is with real s, and the tolerance of the inversion.
 // A few steps with a small sampling probability q need a long line. Later efforts of kByLength allow more products, but
-// at a larger tolerance, because ten times the tolerance needs only a third to a half of the abscissae. Above the limit
-// of kWhole, the grid engine is faster.
+// at a larger tolerance. With ten times the tolerance, a third to a half of the points z ("abscissae") are enough.
+// Above the limit of kWhole, the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
     double products;  // largest number of products, one for each node and abscissa
@@ -30,10 +30,12 @@ inline std::span<const Effort> list_inversion_efforts(const Composition& composi
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
 
-// The MGF of a composition. Gaussians without sampling ("plain") have a closed form. The MGF of a sampled Gaussian is a
-// sum over nodes, which depend on the arguments z = c + is ("abscissae") of M.
+// The MGF of a composition. Gaussians without sampling ("plain") have a closed form. The MGF of a sampled Gaussian is
+// an integral, computed as a sum over nodes. The choice of the nodes depends on the arguments z = c + is of M.
 class CompositionMgf {
   public:
+    // Newton's iteration for epsilon (invert.hpp) ends once the sum misses delta by less than this fraction of the
+    // sum's certified error. At 0 it never ends for this reason.
     static constexpr double kEnough = 0;
 
     // `groups` allows putting many noise levels in bins and interpolating between them, which may widen the bounds.
@@ -46,7 +48,11 @@ class CompositionMgf {
     // Computes estimates of ln M and its derivatives at c, with more nodes if needed. Returns false if there would be
     // too many nodes.
     bool estimate_cumulants(double c, Cumulants& out);
+    // Sets plan.count so that |M(c + is)/M(c)| <= e^-need beyond the end of the line. `sd` is the standard deviation of
+    // the privacy loss y, tilted by the factor e^{cy} / M(c). `log_inverse` is -ln of the allowed relative error of the
+    // MGF of one step, here and in place_nodes_for_plan().
     Status choose_length(Plan& plan, double sd, double need, double log_inverse);
+    // Places nodes that are precise enough for the plan.
     Status place_nodes_for_plan(const Plan& plan, double log_inverse);
     // Returns ln M(c) at the plan's abscissa with its error, from the nodes that were placed last.
     CertifiedLogMgf certified_log_mgf(double c);
@@ -58,8 +64,9 @@ class CompositionMgf {
     double sampled_log_mgf_upper(double c);
     bool is_composition_binned() const { return !bins_.empty(); }
 
-    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end, from moved lines (tail_bound/moved_line.hpp).
-    // The direction must be "remove" or "add".
+    // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end. The bound comes from moving the line of
+    // integration into the complex plane (tail_bound/moved_line.hpp). `log_inverse` is -ln of the intended error of
+    // this bound for one step. The direction must be "remove" or "add".
     double decay_beyond(const Plan& plan, double end, double log_inverse) const;
     // Returns ln(M(z)/M(c)) at each abscissa, from the nodes that were placed last, without the plain Gaussians.
     std::vector<LogRatio> log_mgf_ratios(const Plan& plan);

@@ -60,9 +60,12 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     // most delta, epsilon is 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
+    // Under "add" without plain Gaussians, `most` is the largest loss, and epsilon is at most `most`.
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     double largest_distance = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {
+        // The distance of the two shifts is 2 for "replace", and 1 otherwise. Twice the distance has the same effect as
+        // half the noise.
         const double one = bound_contour_step_delta_directly(replace ? 0.5 * s.sigma : s.sigma, s.q);
         distance += s.count * one;
         largest_distance = std::max(largest_distance, one);

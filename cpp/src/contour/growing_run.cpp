@@ -31,7 +31,7 @@ void add_log_mgf_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double 
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// The members of a Curve that invert_for_epsilon() of invert.hpp needs.
+// The two members of a Curve, the interface of inversion/plan.hpp, that invert_for_epsilon() needs.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;

@@ -30,8 +30,9 @@ class GrowingRun {
     Result epsilon(double delta, double tolerance);
 
   private:
-    // The contribution of some steps to a line. at, left and right are ln M at the line's abscissa c and at the two
-    // auxiliary abscissae (inversion/plan.hpp). decay is a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
+    // The contribution of some steps to a line. `at` is ln M at the line's abscissa c. `left` and `right` are ln M at
+    // the two auxiliary abscissae, one on each side of c, which bound the aliasing error (inversion/plan.hpp). `decay`
+    // is a lower bound on -ln |M(z)/M(c)| beyond the end of the line.
     struct LineContribution {
         CertifiedLogMgf at, left, right;
         double decay = 0;
@@ -42,7 +43,7 @@ class GrowingRun {
     struct Column : LineContribution {
         double sigma, q, count;
         std::vector<double> re, im, rounding;  // M(z)/M(c) - 1 at each abscissa, and its rounding error
-        double rule;
+        double rule;  // error of the trapezoid rule, for all abscissae
 
         void add_to_ratios(std::vector<LogRatio>& ratios) const;
     };
@@ -51,6 +52,8 @@ class GrowingRun {
     // bounds on ln M.
     struct Line : LineContribution {
         Plan plan;
+        // `log_inverse` is -ln of the allowed relative error of M of one step. `exact` is -ln of the allowed error of
+        // the bound on |M(z)/M(c)| of one step, from which `decay` is computed.
         double log_inverse, exact;
         double steps;  // number of steps of the run when the line was made
         std::vector<LogRatio> ratios;
@@ -71,8 +74,9 @@ class GrowingRun {
     std::vector<Sampled> parts_;
     std::map<std::pair<double, double>, std::size_t> index_;
     CompensatedSum mu2_;
+    // Sums over the sampled steps: their number, a bound on delta(0), and a bound on the largest loss under "add".
     double total_count_ = 0, distance_ = 0, most_ = 0;
-    std::int64_t additions_ = 0;
+    std::int64_t additions_ = 0;  // number of calls of add_steps()
     std::optional<Line> line_;
     HostSum sum_;
 };

@@ -10,7 +10,7 @@ namespace tightdp::contour {
 enum class Status {
     certified,
     slow_decay,      // the characteristic function decays too slowly, as for few steps at a small sampling rate
-    too_many_nodes,  // the strip of analyticity is too narrow, as for a small sigma
+    too_many_nodes,  // the quadrature would need too many nodes, as for a small sigma
     inaccurate,      // the certified error exceeds the value
     out_of_work,     // the budget of work is spent, as for very many parts of a composition
 };

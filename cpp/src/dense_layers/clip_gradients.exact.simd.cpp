@@ -1,7 +1,7 @@
 // Clips the gradients of dense layers (docs/theory/exact-products.md, sections 3 and 5). The errors r_k of record k are
 // the derivatives of its loss by a layer's outputs. The layer's inputs were multiplied by a power of two and rounded to
 // the integers q_k. The kernels turn r_k into integers w_k with |w_k (x) q_k| <= C / grid. Here (x) is the outer
-// product, C is the clipping norm, and the clipped gradient is w_k (x) q_k times `grid`.
+// product, C is the clipping norm, and `grid` is a power of two. The clipped gradient is w_k (x) q_k times `grid`.
 //
 // The last step of each kernel compares the norm of w_k (x) q_k with the bound. A record that exceeds the bound
 // contributes nothing. The guarantee rests on this comparison alone, whatever rounding errors occur before.
@@ -179,8 +179,9 @@ TIGHTDP_VINLINE double total_sixteen_gradient_sums(const Sixteen& s) {
     return lanes[0];
 }
 
-// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here A is the centre in integers
-// and b is the scale (DenseLayer). `f` is the factor by which A is multiplied.
+// Returns the sum over layers and entries of ((v q - f A) grid / b)^2 for record k. Here v are the errors or weights of
+// the record, and q its inputs as integers. A is the centre in integers, f the factor by which A is multiplied, and b
+// the scale (DenseLayer).
 TIGHTDP_VINLINE double sum_scaled_layer_squares(const DenseClip& c, const double* v, double f, std::int64_t k) {
     Sixteen sums = {};
     const double* q = c.scratch;

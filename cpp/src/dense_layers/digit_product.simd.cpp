@@ -1,10 +1,10 @@
 // Adds integer outer products in digits of eight bits, with tiles of 16 rows of 64 bytes
 // (docs/theory/exact-products.md, section 8).
 //
-// The instruction tdpbssd multiplies two tiles, and adds the products to a third tile. The first tile has the weights
-// of 16 outputs and 64 records, the second the inputs of 64 records and 16 columns. Weights are packed as
-// [tile][64 records][digit][output][record]. Inputs are packed as
-// [tile][64 records][digit][group of 4 records][column][record of the group].
+// The instruction tdpbssd multiplies two tiles, and adds the products to a third tile. The first tile has one digit of
+// the weights of 16 outputs and 64 records. The second tile has one digit of the inputs of 64 records and 16 columns.
+// Weights are packed as [tile][64 records][digit][output][record]. Inputs are packed as [tile][64 records][digit][group
+// of 4 records][column][record of the group].
 #include "pack_integers.hpp"
 
 namespace tightdp::TIGHTDP_ISA {
@@ -83,7 +83,8 @@ class TileRegisters {
 };
 #endif
 
-// Adds the four sums of a tile to the totals. The unit of each sum is 2^8 times the unit of the previous sum.
+// Adds the sums of a tile of outputs and columns to the totals. There are four sums for each output and column, one for
+// each power of 2^8. The unit of each sum is 2^8 times the unit of the previous sum.
 TIGHTDP_VINLINE void add_digit_sums(const std::int32_t (&sums)[kSums][kTileBytes / 4], const PackedProduct& p,
                                     std::int64_t o, std::int64_t j) {
     const std::int64_t outputs = p.outputs - o < kOutputs ? p.outputs - o : kOutputs;

@@ -1,4 +1,5 @@
-// Adds integer outer products in doubles, which hold the sums exactly (docs/theory/exact-products.md, section 4).
+// Adds integer outer products of weights and inputs, the clipped gradients of records, in doubles. Doubles hold the
+// sums exactly (docs/theory/exact-products.md, section 4).
 #include "layer_vectors.hpp"
 #include "layers.simd.hpp"
 

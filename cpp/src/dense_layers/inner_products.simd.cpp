@@ -1,6 +1,7 @@
-// Computes inner products of rows of integers, for each record (docs/theory/exact-products.md, section 9). Rows of 16
-// bits whose squared norms are below 2^31 have inner products of 32 bits. Other rows are multiplied in doubles. Both
-// ways are exact, so they return the same numbers.
+// Computes inner products of rows of integers, for each record. A record passes a layer at several positions, and has a
+// row for each position (docs/theory/exact-products.md, section 9). Rows of 16 bits whose squared norms are below 2^31
+// have inner products of 32 bits. Other rows are multiplied in doubles. Both ways are exact, so they return the same
+// numbers.
 #include <utility>
 
 #include "word_pairs.hpp"
@@ -9,8 +10,8 @@
 namespace tightdp::TIGHTDP_ISA {
 namespace {
 
-// Number of rows s of a tile of inner products. The rows t of a tile are kInnerPositions. With twice as many sums, they
-// would not fit in the registers.
+// A tile has the inner products of kDown rows with kAcross = kInnerPositions rows. Twice as many sums would not fit in
+// the registers.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kDown = 4;
 #else
@@ -18,8 +19,8 @@ constexpr int kDown = 2;
 #endif
 constexpr int kAcross = kInnerPositions, kShorts = 2 * kWords;
 
-// Adds the halves of groups of `group` lanes of a and b. The result has the groups of a and then those of b, each half
-// as long.
+// Divides the lanes of a and of b into groups of `group` lanes, and adds the second half of each group to its first
+// half. The result has the sums of the groups of a and then those of b, each group half as long.
 template <int group, int... lane>
 TIGHTDP_VINLINE Words add_inner_product_halves(Words a, Words b, std::integer_sequence<int, lane...>) {
     constexpr int half = group / 2;

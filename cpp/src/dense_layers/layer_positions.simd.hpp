@@ -7,7 +7,7 @@
 namespace tightdp {
 
 // The arguments of PositionKernels::scale_positions, which computes out[k][j] = round(x[k][j] factors[k]), confined to
-// `most`. The integers are 0 if factors[k] is 0, since such a row may have entries that are not finite.
+// [-most, most]. The integers are 0 if factors[k] is 0, since such a row may have entries that are not finite.
 template <class T, class Integer>
 struct ScaledRows {
     const T* x;
@@ -28,8 +28,9 @@ struct PositionKernels {
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<PositionKernels>, position_kernels, ())
 
-// The arguments of inner_products, which computes out[k][s][t] = sum_j x[k][s][j] x[k][t][j] for given integers.
-// Precondition: the sum over j of |x[k][s][j] x[k][t][j]| is at most 2^53, so that doubles hold all sums exactly.
+// The arguments of short_inner_products and long_inner_products, which compute out[k][s][t] = sum_j x[k][s][j]
+// x[k][t][j] for given integers. k is a record, and s and t are positions. Precondition: the sum over j of |x[k][s][j]
+// x[k][t][j]| is at most 2^53, so that doubles hold all sums exactly.
 template <class Integer>
 struct InnerProducts {
     const Integer* x;  // [records][positions][columns]

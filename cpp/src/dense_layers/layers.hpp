@@ -18,7 +18,7 @@ void affine(const T* inputs, std::int64_t rows, std::int64_t columns, const T* w
 // Computes for each row x_k the rounding factor by which the row is multiplied before it is rounded to integers q_k
 // (exact-products.md, section 2), and the square |q_k|^2. The rounding factor is chosen such that |q_k| lies in about
 // [2^(digits - 1), 2^digits). If digits = 0, rows are not rounded. The rounding factor is then 1, and the square is
-// |x_k|^2, rounded up.
+// |x_k|^2, rounded up. The rounding factor of a row that must not contribute is 0 in either case.
 template <class T>
 void row_units(const T* x, std::int64_t rows, std::int64_t columns, bool bias, int digits, double* rounding_factors,
                double* squares);

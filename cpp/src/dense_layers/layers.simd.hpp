@@ -28,10 +28,10 @@ template <class T>
 inline constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
 // The arguments of RowKernels::affine, which computes scores[k][o] = (sum_j inputs[k][j] weights[o][j]) + bias[o] in T.
-// The sum is added in the order of exact-products.md, section 1. `bias` may be null. If columns < kLine<T>, the weights
-// of an output are `columns` numbers. Otherwise the weights of an output are ceil(columns / kLine<T>) lines. The last
-// line covers the last kLine<T> columns, some of which the line before may cover too. The last line has weights of 0
-// for such columns.
+// The sum is added in a fixed order (exact-products.md, section 1). `bias` may be null. If columns < kLine<T>, the
+// weights of an output are `columns` numbers. Otherwise the weights of an output are ceil(columns / kLine<T>) lines.
+// The last line covers the last kLine<T> columns, some of which the line before may cover too. The last line has
+// weights of 0 for such columns.
 template <class T>
 struct Affine {
     const T* inputs;
@@ -56,10 +56,10 @@ struct QuantizedRows {
 template <class T>
 struct RowKernels {
     void (*affine)(const Affine<T>& a);
-    // Computes rounding_factors[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the
-    // integers of row k. If the rounding factor is 0, the record contributes nothing. `least` is a power of two, and
-    // |q_k| lies in about [least, 2 least). If `least` is 0, rows are not rounded to integers. The rounding factors are
-    // then 1 or 0, and squares[k] >= |x_k|^2.
+    // Computes for each row k a power of two, rounding_factors[k], and squares[k] = |q_k|^2. Here q_k is the row times
+    // the rounding factor, rounded to integers (exact-products.md, section 2). If the rounding factor is 0, the record
+    // contributes nothing. `least` is a power of two, and |q_k| lies in about [least, 2 least). If `least` is 0, rows
+    // are not rounded to integers. The rounding factors are then 1 or 0, and squares[k] >= |x_k|^2.
     void (*factors)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
                     double* rounding_factors, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
@@ -91,7 +91,7 @@ struct LossKernels {
 
 TIGHTDP_DECLARE_SIMD(ForBothTypes<LossKernels>, layer_loss_kernels, ())
 
-// Number of records in a block. The records of a block are clipped side by side, one in each lane.
+// Number of records in a block. The records of a block are clipped side by side, each in a lane of a vector.
 inline constexpr std::int64_t kDenseBlock = 64;
 // The clip factor F_k of record k is multiplied by this number and rounded to the integer f_k = round(F_k 2^22)
 // (exact-products.md, section 5).
@@ -100,8 +100,8 @@ inline constexpr double kCenterUnit = 0x1p22;
 // length.
 inline constexpr std::int64_t kScaledPad = 16;
 
-// One layer of a batch. The gradient of record k is the outer product of errors[k] and inputs[k], where 1 is appended
-// to inputs[k] if the layer has a bias.
+// One layer of a batch. The errors of a record are the derivatives of its loss by the layer's outputs. The gradient of
+// record k is the outer product of errors[k] and inputs[k], where 1 is appended to inputs[k] if the layer has a bias.
 struct DenseLayer {
     const void* inputs;  // array [rows][columns]
     const void* errors;  // array [rows][outputs]
@@ -116,11 +116,14 @@ struct DenseLayer {
     const double* column_squares;  // for each column, the sum over outputs of inverse_scale^2
     std::int64_t padded;
     // True if the weights w_k (DenseClip::weights) stay floats and the products w_k x_k are truncated to integers
-    // (exact-products.md, section 7). This is done for layers with one output.
+    // (exact-products.md, section 7). Here x_k are the inputs of record k, which are not rounded. This is done for
+    // layers with one output.
     bool formed = false;
 };
 
-// The arguments of the clipping kernels, for the records [first, first + count), count <= kDenseBlock.
+// The arguments of the clipping kernels, for the records [first, first + count), count <= kDenseBlock. Gradients become
+// integers in units of the grid, a power of two. The weights w_k are the record's errors times its clip factor, in
+// units such that the clipped gradient is the outer product of w_k and the rounded inputs q_k, times the grid.
 struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;
@@ -130,9 +133,11 @@ struct DenseClip {
     double slack;          // exceeds the relative rounding error of a squared norm that is compared with the bound
     bool normalize;        // true if shorter gradients are stretched to the bound
     const std::uint8_t* taken;  // for each record, whether the record contributes. Null if all records do
-    const double* shares;       // for each record, its weight divided by the largest weight. Null if all shares are 1
+    const double* shares;       // for each record, a factor in [0, 1] of its clipped gradient. Null if all are 1
     double* weights;            // output [outputs of all layers][kDenseBlock]: integers w_k, or floats in formed layers
-    double* norms;              // output: norm of each gradient divided by the grid, rounded up. Null if not wanted
+    // Output: the norm of each gradient divided by the grid or, if gradients are scaled, the norm of (gradient -
+    // centre) / scale. Rounded up. Null if not wanted.
+    double* norms;
     // The next members are used only if gradients are scaled.
     double* factors;     // output: the integers f_k
     double* scratch;     // working memory for one row of each layer, of `padded` numbers

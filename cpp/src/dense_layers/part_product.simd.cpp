@@ -13,8 +13,9 @@ namespace {
 constexpr int kOutputs = 8, kColumns = 32, kRows = 8, kPairs = kDenseBlock / 2;
 constexpr std::int32_t kLargestShort = 0x7fff;
 constexpr double kMost32 = 0x7fffffff;
-// Number of registers that hold neighbouring columns. Each of eight rows of weights has its own sums, so two such
-// registers need sixteen registers of sums. With more sums, GCC 12 keeps some in memory, which takes twice as long.
+// Number of registers of neighbouring columns that are multiplied side by side. Each of the kRows = 8 rows of weights
+// has its own sums, so two such registers need sixteen registers of sums. With more sums, GCC 12 keeps some in memory,
+// which takes twice as long.
 #if defined(TIGHTDP_ISA_avx512)
 constexpr int kVecs = 2;
 #else
@@ -31,7 +32,8 @@ struct Block {
     bool is_short_part_block() const noexcept { return reach <= kMost32; }
 };
 
-// Computes the sums of some blocks, as an array [row][column]. `half` is that of Block.
+// Computes the sums over the records of `count` blocks, as an array [row][column]. The rows are those of
+// Block::rows[half].
 template <class Step>
 TIGHTDP_VINLINE void sum_part_tile(const std::uint8_t* inputs, const Block* blocks, std::int64_t count, int half,
                               std::int32_t* sums) {
@@ -70,7 +72,7 @@ TIGHTDP_VINLINE void add_part_row(const std::int32_t* low, const std::int32_t* h
 }
 
 // Adds the sums of sum_part_tile for `outputs` outputs to the totals at `out`. `parts` is the number of rows of an
-// output.
+// output: 2 if its weights are split into low and high parts, and 1 otherwise.
 template <int parts>
 TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t outputs, std::int64_t columns,
                                    std::int64_t* out, std::int64_t stride) {

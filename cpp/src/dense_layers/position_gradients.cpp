@@ -9,13 +9,15 @@
 namespace tightdp {
 namespace {
 
-// Vectors with fewer entries than a wide register are rows, and the longer vectors beside them are columns.
+// form_position_gradient() vectorises over columns. So if the right-hand vectors of form_product_gradients() have fewer
+// entries than this, and the left-hand vectors are longer, the two change places.
 constexpr std::int64_t kFewColumns = 16;
 
 std::int64_t count_axes_entries(const ImageAxes& axes) noexcept { return axes[0] * axes[1] * axes[2]; }
 
-// Forms the gradients of records on several threads. start() is called once in each thread, and returns a function from
-// records to their requests. One thread may form some rows of a gradient, and another thread the other rows.
+// Forms the gradients of records on several threads. start() is called once in each thread. It returns a function that
+// maps a record to the arguments of form_position_gradient(). One thread may form some rows of a gradient, and another
+// thread the other rows.
 template <class Start>
 void form_record_gradients(std::int64_t records, const PositionGradient& shape, const Start& start) {
     constexpr std::int64_t kRows = 8;
@@ -86,8 +88,9 @@ class PaddedImage {
                 for (std::int64_t k = 0; k < sizes[2]; ++k) visit(ImageAxes{i, j, k});
     }
 
-    // Adds the chunks of a run of entries, whose first one goes to `column`. A chunk that reaches the end of a panel is
-    // followed by one that goes on at the start of the next panel.
+    // Adds the chunks of a run of neighbouring entries. The first entry goes to the column `column` of the scratch
+    // memory, which is divided into panels of kPanelColumns columns. If a chunk would reach beyond the end of a panel,
+    // the next chunk begins with the first entry of the next panel.
     void add_patch_run(std::int64_t source, std::int64_t column, std::int64_t length) {
         for (const std::int64_t end = column + length; column < end;) {
             const std::int64_t inside = column % kPanelColumns, here = std::min(chunk_, kPanelColumns - inside);

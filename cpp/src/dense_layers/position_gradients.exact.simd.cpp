@@ -1,4 +1,5 @@
-// Forms the gradient of a record that passes a layer at several positions, in float32.
+// Forms the gradient of a record that passes a layer at several positions, in float32. The gradient is the sum over
+// positions of outer products of a vector of rows and a vector of columns (position_gradients.simd.hpp).
 #include "position_gradients.simd.hpp"
 
 #include "simd/vec.hpp"
@@ -94,7 +95,7 @@ TIGHTDP_VINLINE void copy_image_patch(const ImagePatches& p, const float* corner
 }
 
 // Writes the rows of the positions [first, first + count) to panels of kPanelRows rows. Neighbours in memory stay
-// neighbours. In place, rows at large powers of two from one another would displace one another from the cache.
+// neighbours. Without the copy, rows that lie large powers of two apart would displace one another from the cache.
 void pack_position_rows(const PositionGradient& g, std::int64_t first, std::int64_t count, float* out) {
     const float* const rows = g.rows + first * g.row_position;
     if (g.row_position == 1) {
@@ -114,8 +115,8 @@ void pack_position_rows(const PositionGradient& g, std::int64_t first, std::int6
     }
 }
 
-// Writes the columns of the positions [first, first + count) to panels. Sums of columns behind the last one are not
-// stored, so these columns may have any values.
+// Writes the columns of the positions [first, first + count) to panels of kPanelColumns columns. A panel may have
+// columns behind the last one. Their sums are not stored, so these columns may have any values.
 void pack_position_columns(const PositionGradient& g, std::int64_t first, std::int64_t count) {
     for (std::int64_t t = 0; t < count; ++t) {
         float* out = g.scratch + t * kPanelColumns;

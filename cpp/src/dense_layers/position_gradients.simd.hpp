@@ -8,7 +8,7 @@ namespace tightdp {
 
 // The patches of an image, which a convolution multiplies by its weights. The image lies in padded memory. A patch is
 // copied in chunks of `chunk` neighbouring floats, 4 or 8. A chunk may have more floats than are wanted. The next chunk
-// or the next position overwrites them.
+// or the next position overwrites the surplus floats.
 struct ImagePatches {
     const float* image;           // null if the columns are not patches
     const std::int64_t* corners;  // for each position, the index of the first entry of its patch
@@ -33,8 +33,8 @@ struct PositionGradient {
 };
 
 // Columns and rows lie in panels in the scratch memory. A panel has kPanelColumns columns or kPanelRows rows at a block
-// of positions. The distance of panels of columns is no power of two, because such panels would displace one another
-// from the cache. So there is also room for a chunk behind each panel.
+// of positions. Panels of columns are kPanelStride floats apart, which is no power of two. Otherwise panels would
+// displace one another from the cache. The stride also leaves room for a chunk behind each panel.
 inline constexpr std::int64_t kPositionBlock = 64, kPanelColumns = 32, kPanelRows = 8,
                               kPanelStride = (kPositionBlock + 1) * kPanelColumns;
 constexpr std::int64_t column_panel_size(std::int64_t columns) noexcept {

@@ -23,7 +23,7 @@ constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutpu
 // packed and added together. This size is used only if there are running totals.
 constexpr std::int64_t kPackedBytes = 1 << 25;
 
-// Calls body(worker, i) for the pieces i = 0, 1, ... of work. Each thread takes the next piece when it is free.
+// Calls body(worker, i) for i = 0, 1, ..., pieces - 1. Each thread takes the next piece when it is free.
 template <class Body>
 void take_product_pieces(int wanted, std::int64_t pieces, const Body& body) {
     std::atomic<std::int64_t> next{0};

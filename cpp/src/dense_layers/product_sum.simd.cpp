@@ -1,4 +1,5 @@
-// Multiplies rows by weights, truncates the entries, and adds them (docs/theory/exact-products.md, section 7).
+// Adds gradients of layers with one output: multiplies each record's row of inputs by its weight, truncates the entries
+// to integers, and adds them (docs/theory/exact-products.md, section 7).
 #include "product_sum.simd.hpp"
 
 #include "layer_vectors.hpp"

@@ -6,7 +6,8 @@
 
 namespace tightdp {
 
-// Largest number of records in a call. A sum of 2^14 terms below 2^31 is below 2^53, so a double holds it exactly.
+// Largest number of records in a call of RowSum::add. A sum of 2^14 terms below 2^31 is below 2^45, so a double holds
+// it exactly.
 inline constexpr std::int64_t kRowRecords = 1 << 14;
 
 // The arguments of RowSum::add, which computes totals[j] += sum_k trunc(weights[k] x[k][j]) modulo 2^64 over the

@@ -51,7 +51,7 @@ struct PackedPlace {
 struct PackedProduct {
     const std::uint8_t *weights, *inputs;  // first tile of each operand
     std::int64_t records;                  // number of packed records
-    std::int64_t limit;                    // number of records whose sums fit in 32 bits (ProductWay::limit)
+    std::int64_t limit;                    // number of records whose sums fit in 32 bits (limit_product_records)
     std::int64_t outputs, columns;
     std::int64_t* sums;
     std::int64_t stride;

@@ -1,6 +1,7 @@
 // Bounds on the worst privacy profile of several steps. An adversary sees the past outputs, and chooses the dominating
-// pair of each step from a list called the menu (docs/theory/adaptive.md, section 2).
-// loss_distributions/loss_distribution.hpp explains dominance and P-mass.
+// pair of each step from a list called the menu (docs/theory/adaptive.md, section 2). A pair (P, Q) of distributions
+// dominates another pair if its privacy profile, delta as a function of epsilon, is nowhere smaller. The P-mass of a
+// set is its mass under P.
 #pragma once
 
 #include <cstddef>

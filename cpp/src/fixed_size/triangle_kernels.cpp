@@ -1,6 +1,6 @@
 // Bounds on the privacy profiles of triangles. A triangle in the unit disc stands for a dominating pair, and a cell is
-// a set of triangles with similar angles (triangle_kernels.hpp). A menu is a list of kernels, and a kernel is a
-// dominating pair with masses on a lattice of losses (kernel_iteration.hpp).
+// a set of triangles with similar angles (triangle_kernels.hpp). A menu is a list of kernels. A kernel is a dominating
+// pair with masses at the losses (i - n) h, i = 0 .. 2n, called a lattice (kernel_iteration.hpp).
 #include "triangle_kernels.hpp"
 
 #include <algorithm>
@@ -134,7 +134,7 @@ using Side = std::vector<double>;
 // ratio is multiplied by a lognormal variable of mean 1, which is replaced by a spread. For the corner b, a and b are
 // exchanged.
 struct Line {
-    double b, c;  // distances of b and c from the corner, along the line
+    double b, c;  // distances of b and c from the corner, along the line, in standard deviations 1/mu of the noise
     Spread s, t;  // spreads for the density ratios of b and of c
 };
 
@@ -210,9 +210,10 @@ std::vector<std::size_t> find_kernel_hull(const Side& s, const std::vector<std::
     return kept;
 }
 
-// Returns the kernel whose privacy profile consists of chords, with P-masses that are rounded up. For x = e^loss >= 1
-// the chords go through the values `right`, and for x < 1 through the values `left` of the reversed pair. The values of
-// `right` and `left` at x = 1 bound the same delta, so the smaller value is used there.
+// Returns the kernel whose privacy profile consists of chords, with P-masses that are rounded up. As a function of x =
+// e^loss, a chord is a line between two points of the profile. For x = e^loss >= 1 the chords go through the values
+// `right`, and for x < 1 through the values `left` of the reversed pair. The values of `right` and `left` at x = 1
+// bound the same delta, so the smaller value is used there.
 Kernel join_kernel_sides(Side right, Side left, const std::vector<std::size_t>& nodes, std::size_t n, double h) {
     Kernel kernel{std::vector<double>(2 * n + 1), right.back()};
     const double start = right[0] = left[0] = std::min(right[0], left[0]);

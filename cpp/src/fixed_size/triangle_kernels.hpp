@@ -1,6 +1,7 @@
 // The menu of dominating pairs for Gaussian noise on a sample of fixed size in which one record is replaced. Each pair
 // corresponds to a triangle in the unit disc, and triangles are grouped in cells (docs/theory/adaptive.md, section 3).
-// kernel_iteration.hpp explains the menu and its kernels.
+// An adversary chooses the pair of each step from the menu. Its pairs are stored as kernels, with masses at evenly
+// spaced losses (kernel_iteration.hpp).
 #pragma once
 
 #include "kernel_iteration.hpp"

@@ -1,5 +1,5 @@
-// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4).
-// loss_distributions/loss_distribution.hpp explains P-mass and Q-mass, and grid_weights.hpp the tilt.
+// Turns a distribution into the masses of lattice cells (docs/theory/grid.md, sections 2 and 4). Masses at losses y are
+// tilted, which multiplies them by e^{tilt y}. grid_weights.hpp explains the lattice, its cells, P-mass and Q-mass.
 #include <algorithm>
 #include <cmath>
 

@@ -17,10 +17,10 @@ namespace tightdp::grid {
 namespace {
 
 // The engine answers in attempts. An attempt makes a plan of lattices (grid_plan.hpp), and composes the distributions
-// as planned (level_composition.hpp). Bounds are then read off an upper and a lower curve (grid_profile.hpp). Tilts and
-// windows are explained in grid_plan.hpp, and atoms in loss_distributions/loss_distribution.hpp. The width of bounds is
-// upper - lower, and their relative width is this difference divided by `upper`. A nat is a difference of 1 between
-// natural logarithms.
+// as planned (level_composition.hpp). Bounds are then read off an upper and a lower curve (grid_profile.hpp). A tilt t
+// multiplies masses at losses y by e^{ty}, and a window is the range of losses that a lattice covers. An atom is a
+// single loss with positive mass. The width of bounds is upper - lower, and their relative width is this difference
+// divided by `upper`. A nat is a difference of 1 between natural logarithms.
 
 // Cutting off right tails may use up the fraction e^kCut of the requested width.
 constexpr double kCut = -4.6;
@@ -111,7 +111,7 @@ void narrow_grid_bounds(const Ends& by, Bounds& a) {
 }
 
 // Intersects the bounds with the bounds of the normal approximation. The approximation has its own units of work, so
-// the approximation is used even if the budget is spent. Its units are charged too.
+// the approximation is used even if the budget is spent. The units of the approximation are charged too.
 template <class Ask>
 void narrow_by_normal_approximation(Ask ask, Bounds& a) {
     const work::Scoped<&work::Counter::limit> further(work::spent() + kNormalUnits);

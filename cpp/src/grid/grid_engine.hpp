@@ -8,12 +8,15 @@
 
 namespace tightdp::grid {
 
-// Bounds on epsilon or delta, and the error budget that explains their width. Each error term bounds the part of
-// the width upper - lower that one kind of error causes. The term `lattice` is the width minus the other terms.
+// Bounds on epsilon or delta, and the error budget that explains their width. Losses are composed on lattices, which
+// are equally spaced losses. A composition is computed in levels, each with a lattice of its own (grid_plan.hpp).
 struct Bounds {
     double lower = 0, upper = 0;
+    // Each term bounds the part of the width upper - lower that one kind of error causes. `wrapping` comes from the
+    // mass outside of the lattices, and `truncation` from the mass at infinity. `lattice` is the width minus the other
+    // terms.
     double lattice = 0, rounding = 0, wrapping = 0, truncation = 0;
-    std::size_t points = 0;  // number of lattice points of the largest level (grid_plan.hpp)
+    std::size_t points = 0;  // number of lattice points of the largest level
     int levels = 0;
     double work = 0;  // number of lattice points and of evaluations of densities, over all levels
 };

@@ -8,6 +8,7 @@
 namespace tightdp::grid {
 namespace {
 
+// Smallest number of lattice points of a level.
 constexpr double kLeastPoints = 64;
 // Largest ratio of a plan's cost to Target::most_points, the limit on the points of a level. The cost (Shape::cost) is
 // about the number of points of all levels.
@@ -24,7 +25,7 @@ constexpr double kMostIndex = 0x1p50;
 constexpr double kRadix = 4;
 
 // fit_grid_spacing() chooses a round number between `least` and kLeeway * `least`. Here `least` is the smallest spacing
-// at which the points of each level still suffice.
+// with which the planned number of points of each level still covers the level's window.
 constexpr double kLeeway = 1.25;
 // Largest number of distributions for which fit_grid_to_several_parts looks for a spacing that suits several of them.
 constexpr std::size_t kFewDistributions = 4;
@@ -47,7 +48,7 @@ double choose_roundest_grid_spacing(double least, double most) {
 }
 
 // Returns the fraction of a distribution that even the best lattice would not carry exactly. This fraction is 1 minus
-// the mass at infinity, and minus the mass of the atoms that lie on the distribution's own lattice.
+// the mass at infinity, minus the mass of the atoms whose losses are anchor + i * step for integers i.
 double measure_mass_off_grid(const LossDistribution& losses) {
     double on = 0;
     for (const Atom& a : losses.atoms) {

@@ -29,7 +29,9 @@ struct Plan {
     double tilt = 1;
     std::vector<Level> levels;
     std::vector<Range> ranges;   // for each part, the losses that its lattice covers
-    std::vector<double> scales;  // for each part, an estimate of its cumulant at the tilt, minus tilt * anchor
+    // For each part, an estimate of ln E[e^{tY}] of its loss Y at the tilt t, minus t times the part's anchor. The
+    // anchor is a loss that should be a lattice point (LossDistribution::anchor).
+    std::vector<double> scales;
     std::size_t most_cells = 0;  // largest number of cells for one part on one level
 
     std::size_t count_plan_points() const;  // number of lattice points of the largest level
@@ -44,7 +46,7 @@ struct Target {
     double best_tilt;  // the tilt of the best bound by one moment
     double log_width;  // ln of the requested width of ln delta
     double finer;      // the width that the lattice may cause, divided by the requested width
-    double digits;     // -ln of the relative error that rounding causes in delta at the best tilt
+    double digits;     // -ln of the relative error that rounding is assumed to cause in delta at the best tilt
     double log_tail;   // the mass that windows leave out should change ln delta by at most e^{-log_tail}
     std::size_t most_points;
 };

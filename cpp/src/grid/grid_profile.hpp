@@ -11,8 +11,9 @@ namespace tightdp::grid {
 
 // Moments that bound the mass beyond one end of the window. The window is the range of lattice points that are stored.
 // Each moment is the logarithm of E[e^{(tilt + exponent) x}] over the finite losses x, which are counted from the
-// anchor. Anchor and tilt are those of the lattice (grid_weights.hpp), and the exponents are TailExponents
-// (tilt_estimates.hpp).
+// anchor. The lattice has a point at the anchor, and masses at losses y are multiplied by e^{tilt y}
+// (grid_weights.hpp). The exponents are positive at the right end and negative at the left end (TailExponents in
+// tilt_estimates.hpp).
 struct Tail {
     TailExponents::Each exponents{}, moments{};
     bool some = false;  // whether any mass lies beyond that end
@@ -34,12 +35,13 @@ inline double add_grid_logs_up(double a, double b) {
 }
 
 // Returns the 2-norm of the kernel e^{-tilt t} (1 - e^{-t}) over the first `points` points t = h, 2h, ..., rounded up.
+// delta(epsilon) is the sum of tilted masses times this kernel at t = loss - epsilon, up to a factor.
 double bound_grid_kernel_norm(double tilt, double h, double points);
 
-// The privacy profile of the upper side, which bounds delta from above, or of the lower side (grid_weights.hpp).
-// value[j] is delta(x_j) without the mass at infinity, in units of e^{log_scale - tilt (x_j - anchor)}. Each value has
-// a relative error `relative`, an absolute error `absolute` in these units, and an error from the mass that `outside`
-// describes.
+// The privacy profile of one of two distributions on the lattice (grid_weights.hpp): of the upper side, which bounds
+// delta from above, or of the lower side, which bounds delta from below. x_j is lattice point number j. value[j] is
+// delta(x_j) without the mass at infinity, in units of e^{log_scale - tilt (x_j - anchor)}. Each value has a relative
+// error `relative`, an absolute error `absolute` in these units, and an error from the mass that `outside` describes.
 struct Profile {
     double anchor, h, tilt, log_scale;
     std::int64_t first;

@@ -23,8 +23,9 @@ struct InexactWeights {
     double span = 0;
 };
 
-// The members that a Spectrum (a factor) and a Product of factors share. Weights are wound round a circle of n points:
-// the weight with the index I is added to the point I mod n. "Unwound" weights are the weights before winding.
+// The members that a Spectrum (of one distribution) and a Product of powers of spectra share. Weights are wound round a
+// circle of n points: the weight with the index I is added to the point I mod n. "Unwound" weights are the weights
+// before winding.
 struct OnCircle {
     AlignedArray z;        // spectrum of the wound weights
     bool nothing = false;  // whether only the trivial bound is known, because there are no
@@ -41,16 +42,18 @@ struct OnCircle {
     double moments_size = 0;  // for each moment, bound on the sum of its terms' magnitudes
 };
 
-// The upper or the lower side (grid_weights.hpp) of one distribution on a circle of n points. The weights add up to
-// just under 1.
+// The spectrum of one distribution's weights on a circle of n points. The weights belong to the upper side, which
+// dominates the distribution, or to the lower side, which the distribution dominates (grid_weights.hpp). The weights
+// add up to just under 1.
 struct Spectrum : OnCircle {
     double error2 = 0, norm2 = 0;
 };
 
 Spectrum transform_grid_weights(const InexactWeights& inexact, const TailExponents& exponents, double h, std::size_t n);
 
-// The upper or the lower side of a product of powers of spectra. The errors are the sums of grid.md, section 5.1,
-// before they are multiplied by the factor F = e^growth of that section.
+// The upper or the lower side of a product of powers of spectra. error1 and error2 are sums of the factors' errors.
+// They become bounds when they are multiplied by e^growth, the largest factor by which the other factors magnify an
+// error (grid.md, section 5.1).
 struct Product : OnCircle {
     double error2 = 0, growth = 0, relative = 0;
     double terms = 0;  // number of factors, and of terms in each sum over the factors
@@ -64,8 +67,8 @@ void multiply_grid_spectra(const Product& before, const Spectrum& factor, double
 // of the window to weights inside of it, and the errors do not cover this.
 InexactWeights restore_grid_weights(const Product& product, std::int64_t first);
 
-// Cuts off the weights at both ends that are smaller than their errors. The moments (OnCircle) would otherwise magnify
-// the errors at the ends.
+// Cuts off the weights at both ends that are below four times the mean size of the errors. The moments (OnCircle) would
+// otherwise magnify the errors at the ends.
 void trim_grid_weights(InexactWeights& inexact);
 
 }  // namespace tightdp::grid

@@ -1,6 +1,6 @@
 // Turns the masses of cells into weights of points (docs/theory/grid.md, sections 2 and 3). The upper side has
-// pessimistic weights, and the lower side optimistic ones (grid_weights.hpp). P-mass and Q-mass are explained in
-// loss_distributions/loss_distribution.hpp.
+// pessimistic weights, and the lower side optimistic ones. grid_weights.hpp explains the sides, the tilt, P-mass and
+// Q-mass.
 #include "grid_weights.hpp"
 
 #include <algorithm>

@@ -1,7 +1,10 @@
 // A tilted privacy loss distribution on a lattice of losses. Tilted means that masses at losses y are multiplied by
 // e^{tilt y}. There are pessimistic weights for upper bounds and optimistic weights for lower bounds
-// (docs/theory/grid.md, sections 2 to 4). loss_distributions/loss_distribution.hpp explains P-mass, Q-mass and
-// dominance.
+// (docs/theory/grid.md, sections 2 to 4).
+//
+// P and Q are the distributions of an output on two neighbouring data sets. The P-mass of a set of outputs is its mass
+// under P, and the Q-mass its mass under Q. A distribution dominates another one if its privacy profile, delta as a
+// function of epsilon, is nowhere smaller.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +71,9 @@ struct Cells {
         : mass(cells), spread(cells), error(cells), bend(cells), point(cells + 1), point_error(cells + 1) {}
 };
 
-// compute_pessimistic_grid_weights() returns the weights of the upper side, and compute_optimistic_grid_weights() those
-// of the lower side. The ends of the cells are known up to `slack`.
+// compute_pessimistic_grid_weights() returns the weights of the upper distribution (BothSides), called the upper side.
+// compute_optimistic_grid_weights() returns the weights of the lower distribution, called the lower side. The ends of
+// the cells are known up to `slack`.
 std::vector<double> compute_pessimistic_grid_weights(const Cells& cells, const Lattice& lattice, double slack);
 std::vector<double> compute_optimistic_grid_weights(const Cells& cells, const Lattice& lattice, double slack);
 

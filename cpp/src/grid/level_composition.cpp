@@ -70,8 +70,8 @@ Side finish_grid_side(const Product& product, const Level& level) {
     return out;
 }
 
-// Returns the ratio of the 1-norm of `w` to the 1-norm of `below`, rounded up and at least 1. `below` has the weights
-// of the lower side on the coarser lattice, which were computed from the weights `w` on the finer lattice.
+// Returns the ratio of the 1-norm (the sum) of `w` to that of `below`, rounded up and at least 1. `below` has the
+// weights of the lower side on the coarser lattice, which were computed from the weights `w` on the finer lattice.
 double bound_lowered_grid_norm(const Weights& w, const Weights& below) {
     const double have = std::accumulate(w.values.begin(), w.values.end(), 0.0);
     const double left = std::accumulate(below.values.begin(), below.values.end(), 0.0);

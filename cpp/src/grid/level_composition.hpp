@@ -1,6 +1,6 @@
 // Carries out a plan: puts distributions on lattices, level by level, and composes them. The upper side of the result
-// dominates the composition, and the composition dominates the lower side (docs/theory/grid.md, section 5).
-// loss_distributions/loss_distribution.hpp defines the word "dominates".
+// dominates the composition: its delta is nowhere smaller. The composition dominates the lower side
+// (docs/theory/grid.md, section 5).
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,14 @@ namespace tightdp::grid {
 // Sums over the steps of a composition. The steps' weights are composed by their spectra, which are Fourier transforms.
 // The spectra do not contain the numbers that are summed here.
 struct StepSums {
-    double anchor = 0, slack = 0;  // the anchor of the lattice and the error of losses (grid/grid_weights.hpp)
+    double anchor = 0, slack = 0;  // a loss that is a point of the lattice, and the error of losses (BothSides)
     double log_finite_upper = 0, log_finite_lower = 0;  // ln of the product of 1 - (a step's mass at infinity)
     double terms = 0;                                   // number of terms of these sums
     // Number of lattice points and of evaluations of densities over all levels. Results that were found in the store
     // count as if they had been computed now.
     double work = 0;
 
-    // Returns the P-mass (loss_distributions/loss_distribution.hpp) at infinity, rounded up if `high`, and down
-    // otherwise.
+    // Returns the probability of an infinite loss, rounded up if `high`, and down otherwise.
     double bound_infinite_mass(bool high) const;
 };
 

@@ -1,6 +1,6 @@
-// Carries out one level of a plan. LevelSteps puts the distributions of a composition on the level's lattice, and
-// multiplies their spectra, unless the product is in the store of earlier results (docs/theory/grid.md, sections 5.2
-// and 8).
+// Carries out one level of a plan. LevelSteps puts the distributions of a composition on the level's lattice of losses.
+// It multiplies their spectra, the Fourier transforms of the weights on the lattice, unless the product is in the store
+// of earlier results (docs/theory/grid.md, sections 5.2 and 8).
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct LevelProduct : Kept<Product> {
     StepSums sums;
 };
 
-// One part of a composition, and its place on the lattice of a level. `count` is the number of the part's steps at this
-// level, and `scale` is the part's entry of Plan::scales.
+// One part of a composition (steps with the same distribution), and its place on the lattice of a level. `count` is the
+// number of the part's steps at this level. `scale` is the part's entry of Plan::scales.
 struct Placed {
     const Part* part;
     double count, scale;
@@ -48,8 +48,9 @@ double count_grid_steps_per_level_step(const Plan& plan, std::size_t level);
 // Returns the first `length` words of a key.
 Key cut_grid_level_key(const Key& key, std::size_t length);
 
-// The single steps that are multiplied in at one level (Level). The four copies of the level before are not included.
-// The object also has the words of the store's key that describe the parts of these steps.
+// The single steps that are multiplied in at one level (Level). A level also composes four copies of the distribution
+// of the level before, which are not included here. The object also has the words of the store's key that describe the
+// parts of these steps.
 class LevelSteps {
   public:
     LevelSteps(const std::vector<Part>& parts, const Plan& plan, std::size_t number);

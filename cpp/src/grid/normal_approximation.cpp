@@ -1,7 +1,7 @@
 // Bounds by a normal approximation to the tilted sum of losses (docs/theory/grid.md, section 5.7). The tilt c
-// multiplies the mass at a loss y by e^{cy}. P-mass, Q-mass and dominance are explained in
-// loss_distributions/loss_distribution.hpp. A sketch is a choice of edges of cells that cover a distribution
-// (Density::list_loss_sketch_edges).
+// multiplies the mass at a loss y by e^{cy}. The P-mass and the Q-mass of a set are its masses under the two
+// distributions P and Q of a mechanism's output. One distribution of losses dominates another if its delta is nowhere
+// smaller. A sketch is a choice of edges of cells that cover a distribution (Density::list_loss_sketch_edges).
 #include "normal_approximation.hpp"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ constexpr std::size_t kCells = 40'000, kLeastSplit = 8, kMostSplit = 64;
 constexpr double kMostExponent = 600;
 // ln of the mass below which a point is treated as massless. Smaller masses underflow or have few digits.
 constexpr double kLeastLog = -700;
-// Largest ln((s + t) / s) of a cell at which its Q-mass does not underflow, with s and t of CellBlock.
+// Largest ln((s + t) / s) of a cell at which its Q-mass does not underflow. Here s + t is the cell's P-mass, and s its
+// Q-mass times e^{left edge} (CellBlock in loss_distributions/loss_distribution.hpp).
 constexpr double kMostFall = 660;
 // ln of the mass of the tail that is cut off when the tilt is estimated, relative to delta.
 constexpr double kCut = -20;

@@ -14,6 +14,7 @@
 namespace tightdp::grid {
 namespace {
 
+// Number of rungs by which a tilt doubles. A rung is a tilt that round_grid_tilt() returns.
 constexpr int kOctave = 1 << kRungHalvings;
 // Least number of parts for which looking up the sum of their cumulants is faster than adding the cumulants.
 constexpr std::size_t kManyParts = 4;
@@ -302,8 +303,8 @@ Window choose_shortest_grid_window(const Sketches& sketches, double tilt, double
     const double normal = round_to_grid_octave(std::sqrt(2 * log_tail) / estimate_grid_deviation(centre, sketches));
     const double around = round_to_grid_octave(std::sqrt(2 * goal) / estimate_grid_deviation(at0, sketches));
     Window w{0, 0, {normal, around, tilt}};
-    // Mass beyond epsilon + length would wrap round to points where the kernel (tilt_estimates.hpp) is not zero, and
-    // mass beyond `right` would be missing. `length` and `right` are chosen so that there is little mass beyond them.
+    // Mass beyond epsilon + length would wrap round to points right of epsilon, where it would count towards delta.
+    // Mass beyond `right` would be missing. `length` and `right` are chosen so that there is little mass beyond them.
     double length = sketches.largest_grid_loss() - epsilon, right = sketches.largest_grid_loss();
     for (const double step : w.exponents.list_right_exponents()) {
         const double s = tilt + step, value = sketches.estimate_grid_cumulant(s).value;

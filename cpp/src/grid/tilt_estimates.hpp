@@ -105,13 +105,13 @@ struct Window {
 };
 
 // Returns the window outside of which the tilted composition has at most e^{-log_tail} of its mass on either side.
-// `share` is the fraction of each part's steps that are composed, as in Sketches::estimate_grid_cumulant().
+// `share` is the fraction of each part's steps that are composed. The number of steps is rounded down.
 Window choose_grid_window(const Sketches& sketches, double tilt, double log_tail, double share);
 
 // Returns the shortest window with which delta(epsilon) = e^{log_delta} changes by a factor of at most 1 +-
-// e^{-log_tail}. Mass outside of the window is wound round to points inside (grid_spectra.hpp). This does little harm
-// if mass from the left of epsilon lands where the kernel e^{-tilt t} (1 - e^{-t})_+ with t = loss - epsilon is small,
-// and if mass from the right lands where the kernel is 0.
+// e^{-log_tail}. Mass outside of the window is wound round to points inside (grid_spectra.hpp). Tilted mass at a loss
+// counts towards delta in proportion to the kernel e^{-tilt t} (1 - e^{-t})_+ with t = loss - epsilon. So winding does
+// little harm if mass from the left lands where the kernel is small, and mass from the right where the kernel is 0.
 Window choose_shortest_grid_window(const Sketches& sketches, double tilt, double epsilon, double log_delta,
                                    double log_tail);
 

@@ -24,9 +24,9 @@ struct Coarse {
     Discretised weights;
 };
 
-// Puts a distribution on a lattice with `cells` cells over the range of its sketch. `tilt` and `log_scale` are those of
-// discretise_on_grid(). Returns nothing if the indices of the lattice points are too large. The mass of losses above
-// `right` is split between the last point and infinity.
+// Puts a distribution on a lattice with `cells` cells over the range of its sketch. `tilt` and `log_scale` have the
+// same meaning as for discretise_on_grid(). Returns nothing if the indices of the lattice points are too large. The
+// mass of losses above `right` is split between the last point and infinity.
 std::optional<Coarse> put_losses_on_coarse_grid(const LossDistribution& losses, double tilt, double log_scale,
                                                 double cells, double right = HUGE_VAL) {
     const Sketch& sketch = losses.get_loss_sketch();

@@ -16,7 +16,7 @@ inline constexpr double kLeast = 1e-307;
 // Returns a number that no finite sum of losses exceeds.
 double bound_largest_grid_sum(const std::vector<Part>& parts);
 
-// Bounds on the P-mass (loss_distributions/loss_distribution.hpp) of the composition at infinity.
+// Bounds on the probability that the loss of the composition is infinite.
 struct Infinity {
     double lower, upper;
 };
@@ -34,8 +34,9 @@ double bound_delta_near_one_on_grid(const std::vector<Part>& parts, double epsil
 double bound_delta_left_of_grid(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here
-// log_grid_kernel(tilt) is the logarithm of kappa(tilt), and M(tilt) = E[e^{tilt Y}; Y finite]. Each part is dominated
-// by a distribution on a coarse lattice, and Y is the sum of the losses of these distributions.
+// kappa(tilt) is the largest value of e^{-tilt y} (1 - e^{-y}), whose logarithm is log_grid_kernel(tilt), and M(tilt) =
+// E[e^{tilt Y}; Y finite]. Each part is dominated by a distribution on a coarse lattice, and Y is the sum of the losses
+// of these distributions.
 double bound_delta_by_grid_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt,
                                   double epsilon);
 

@@ -1,5 +1,6 @@
-// The privacy loss distribution of Gaussian noise: Y = mu z - mu^2/2, where z has the distribution N(mu, 1) under P and
-// N(0, 1) under Q (grid.md, section 6.3).
+// The privacy loss distribution of Gaussian noise: Y = mu z - mu^2/2. The output z has the distribution P = N(mu, 1) on
+// one of two neighbouring data sets, and Q = N(0, 1) on the other. mu is the sensitivity divided by the standard
+// deviation of the noise (grid.md, section 6.3).
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +13,8 @@
 namespace tightdp::grid {
 namespace {
 
-// Distance from the mean, in standard deviations, at which the coarse cells of Density::list_loss_sketch_edges end.
-// Densities beyond are below e^-745 and underflow.
+// A sketch is a list of coarse cells, from which cumulants are estimated (Density::list_loss_sketch_edges). It ends at
+// this distance from the mean, in standard deviations. Densities beyond are below e^-745 and underflow.
 constexpr double kFar = 39;
 // Distance between the edges of a sketch, in standard deviations.
 constexpr double kStep = 0.1;
@@ -49,7 +50,7 @@ struct ScaledMass {
     double mass, rel, at;
 };
 
-// Precondition: b - a >= kLong (grid.md, section 6.3).
+// Returns the mass of [a, b]. Precondition: b - a >= kLong (grid.md, section 6.3).
 ScaledMass measure_long_gaussian_cell(double a, double b) {
     const auto tail = [](double x) { return x < 40 ? normal_tail(x) : 0; };
     if (a < 0 && b > 0) return {1 - tail(b) - tail(-a), 128 * u, 0};
@@ -156,11 +157,11 @@ class Gaussian final : public Density {
         }
     }
 
-    // Computes the masses s and t (CellBlock) of a cell as sums of positive terms (grid.md, section 6.3). The first
-    // unit of loss in the cell is cut into pieces with masses s' and t'. There t is the sum of
-    // (1 - e^{-w}) (s' + t') + e^{-w} t' over the pieces, where w is the loss at the left end of the piece, minus the
-    // loss at z0. Further right, s = q and t = p - q. Here p is the P-mass, and q is the Q-mass times e^{loss at z0}.
-    // The difference loses few digits, because q is at most t / (e - 1) there.
+    // Computes the masses s and t (CellBlock) of the cell of outputs [z0, z1] as sums over its parts (grid.md, section
+    // 6.3). The first unit of loss in the cell is cut into pieces with masses s' and t'. Let w be the loss at the left
+    // end of a piece, minus the loss at z0. A piece adds e^{-w} s' to s, and (1 - e^{-w}) (s' + t') + e^{-w} t' to t.
+    // Further right, let p be the P-mass, and q the Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t.
+    // The difference loses few digits, because q is at most p / e there.
     void compute_wide_gaussian_cell(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);

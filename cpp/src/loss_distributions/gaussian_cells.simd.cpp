@@ -34,8 +34,9 @@ TIGHTDP_VINLINE Vec mean_exp_minus_over_loss_cell(Vec x) {
     return 1.0 - x * vec_taylor_of_exp(-x);
 }
 
-// Computes the masses s and t (CellBlock in loss_distribution.hpp) of cells [z, z + d], where zeta = z - mu and gamma =
-// mu d. The results do not include the factor e^{-zeta^2/2} (grid.md, section 6.3).
+// Computes the masses s and t (CellBlock in loss_distribution.hpp) of cells of outputs [z, z + d] for the pair (N(mu,
+// 1), N(0, 1)). Here zeta = z - mu and gamma = mu d. The results do not include the factor e^{-zeta^2/2} (grid.md,
+// section 6.3).
 template <int N>
 TIGHTDP_VINLINE void integrate_gaussian_cell(Vec zeta, Vec d, Vec gamma, Vec* s, Vec* t) {
     Vec sum_s{}, sum_t{};
@@ -60,7 +61,8 @@ double compute_gaussian_loss_cells(double mu, const double* z, std::size_t count
     for (std::size_t i = 0; i < count; i += kLanes) {
         const Vec left = load(z + i), zeta = left - mu;
         const Vec d = load(z + i + 1) - left;
-        // The number a of grid.md, section 6.3. The powers of a bound the derivatives that enter the quadrature error.
+        // The reach of the cell. Its powers bound the derivatives that enter the quadrature error (grid.md, section
+        // 6.3).
         const Vec sum = d * (abs(zeta) + mu + d + 3.2);
         const Vec a = select((Mask)(sum < 1e300), sum, splat(1e300));  // 1e300 also if the sum is NaN
         store(reach + i, a);

@@ -14,7 +14,8 @@ namespace {
 
 // A density that is equal to `right` at losses above zero. At losses below zero the density is the mirror image of
 // `left`: for y > 0, the density at -y is e^{-y} times the density of `left` at y. A side that is null has no mass.
-// Every lattice must have a point at zero. loss_distribution.hpp explains the masses s and t of a cell (CellBlock).
+// Zero must be an edge of the cells, so every lattice of losses must have a point at zero. loss_distribution.hpp
+// explains the masses s and t of a cell (CellBlock).
 class Joined final : public Density {
   public:
     Joined(std::shared_ptr<const Density> right, std::shared_ptr<const Density> left)
@@ -190,8 +191,8 @@ LossDistributionPtr make_replace_one_losses(const LossDistributionPtr& base, dou
     losses->atoms.insert(losses->atoms.end(), right.begin(), right.end());
     losses->infinity = losses->minus_infinity = q * base->infinity;
     losses->loss_slack = base->loss_slack + 16 * u * (right.empty() ? 0 : right.back().loss);
-    // Joined needs a lattice point at zero, which is the anchor. If there are exactly two other atoms, their losses are
-    // -y and y. The step is then y, so that both losses are lattice points too.
+    // Joined needs a lattice point at zero, so the anchor stays 0 (LossDistribution::anchor). If there are exactly two
+    // other atoms, their losses are -y and y. The step is then y, so that both losses are lattice points too.
     if (losses->atoms.size() == 3) losses->step = losses->atoms[2].loss;
     return losses;
 }

@@ -209,9 +209,9 @@ LossDistributionPtr make_atomic_losses(std::vector<Atom> atoms, double infinity,
                                        double loss_slack, double anchor, double step, double total_rel = 0,
                                        bool cut = false);
 
-// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. It is that of one such mechanism, which
-// gives no privacy with probability delta. Otherwise this mechanism is binary randomised response with a privacy loss
-// of +-epsilon.
+// Returns the distribution that dominates all (epsilon, delta)-DP mechanisms. One of these mechanisms has this
+// distribution: it reveals everything with probability delta, and otherwise answers by binary randomised response with
+// a privacy loss of +-epsilon.
 LossDistributionPtr make_approximate_dp_losses(double epsilon, double delta);
 
 // Returns the distributions of replacing a record under the class of all (epsilon, delta)-DP mechanisms, on a Poisson
@@ -225,8 +225,8 @@ LossDistributionPair make_replaced_approximate_dp_losses(double epsilon, double 
 LossDistributionPtr make_replaced_discrete_gaussian_losses(double sigma, double sensitivity, double q);
 LossDistributionPtr make_replaced_discrete_laplace_losses(double scale, double sensitivity, double q);
 
-// Returns a distribution for replacing a record of a Poisson sample with Laplace noise. The mechanism's own
-// distribution dominates it. The sensitivity is `mu` times the scale of the noise (replace.md, section 8).
+// Returns a distribution for replacing a record of a Poisson sample with Laplace noise. It is dominated by the
+// mechanism's own distribution. The sensitivity is `mu` times the scale of the noise (replace.md, section 8).
 LossDistributionPtr make_replaced_laplace_member_losses(double mu, double q);
 
 // Returns the distribution of randomised response. With probability p in (0, 1) the answer is one of `buckets` answers,

@@ -182,8 +182,9 @@ class Mixture final : public Density {
         double log, mean, error;
     };
 
-    // Computes ln(sum w e^x / sum w) over the components that have a weight w on one side. The component N(0) has the
-    // weight `rest` and the exponent x = 0.
+    // Computes ln(sum w e^x / sum w) over the components that have a weight w on one side. Here x is the logarithm of
+    // the ratio of the component's density to the density of N(0), at the output z. The component N(0) itself has the
+    // weight `rest` and x = 0.
     Side sum_mixture_side(double z, double rest, double Component::*weight, double Component::*log_weight) const {
         double top = rest > 0 ? 0 : -kInfinity, largest = rest > 0 ? std::log(rest) : -kInfinity, total = rest;
         for (const Component& one : components_) {

@@ -1,4 +1,4 @@
-// Computes the edges of cells for Poisson sampling (grid.md, section 6.1).
+// Computes, for each edge x of the cells after Poisson sampling, the loss y before sampling (grid.md, section 6.1).
 #include "cell_loops.simd.hpp"
 #include "simd/math.hpp"
 

@@ -28,8 +28,8 @@ struct Cells {
     }
 };
 
-// Returns the lower tail Phi(z) of the standard normal distribution for z < 0, and minus the upper tail 1 - Phi(z) for
-// z >= 0. The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
+// Returns the lower tail Phi(z) of the standard normal distribution for z < 0. For z >= 0, returns minus the upper tail
+// 1 - Phi(z). The relative error is at most 16 u, where u = 2^-53. The result is 0 for |z| beyond 38.
 TIGHTDP_HD inline double prv_signed_tail(double z) noexcept {
     const double tail = normal_tail(std::fabs(z) < 1e3 ? std::fabs(z) : 1e3);
     return z < 0 ? tail : -tail;
@@ -52,7 +52,7 @@ TIGHTDP_HD inline double cell_mass(const GaussianLaw& law, const Cells& c, std::
 
 TIGHTDP_HD inline double cell_mass(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
-    // The privacy loss for "add" is Y = -L, with L as described at SampledLaw.
+    // The privacy loss for "add" is Y = -L, where L = ln(1 - q + q e^t) as for "remove" (SampledLaw).
     const double low = law.add ? -c.right_edge(i) : c.left_edge(i), high = law.add ? -c.left_edge(i) : c.right_edge(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;

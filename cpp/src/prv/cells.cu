@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(kThreads) cells_kernel(L law, prv::Cells cells
 
 void prv_cells(const prv::Law& law, double h, long long first, std::int64_t count, double* out, cudaStream_t stream) {
     if (count == 0) return;
-    // The number of blocks is below the limit of 2^31. A composition's circle of lattice points has at most 2^30
-    // points, and a distribution has hardly more cells than this.
+    // The number of blocks is below the limit of 2^31. A composition is computed on a circular grid of at most 2^30
+    // points, and a distribution has hardly more cells than the grid has points.
     const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
     std::visit(
         [&](const auto& l) { cells_kernel<<<blocks, kThreads, 0, stream>>>(l, prv::Cells{h, first, count}, out); },

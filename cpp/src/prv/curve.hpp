@@ -58,7 +58,7 @@ class Curve {
     // end_ - 1, and point i + 1 lies in a block that has a suffix sum.
     Sums sums_above(long long i) const;
 
-    // Returns delta at the loss y_i. The preconditions are those of sums_above().
+    // Returns delta at the loss y_i. sums_above() has the same preconditions.
     double delta_at(long long i) const;
 
     double prv_loss_at_point(long long i) const { return static_cast<double>(i) * h_ + offset_; }

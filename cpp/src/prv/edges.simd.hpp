@@ -7,7 +7,8 @@
 
 namespace tightdp {
 
-// The numbers of edges y_j left of the centres of the two normal components (see below).
+// For the first and for the second normal component (see below), the number of edges y_j at which its argument z_c is
+// below 0.
 struct EdgesLeft {
     std::int64_t base, shifted;
 };

@@ -29,8 +29,9 @@ class MomentBounds {
     double log_delta(double eps);
 
     // Returns the minimum x of (K(c) + log_inverse)/(c + 1) over c >= 0. If the parts belong to the reversed pairs, -x
-    // is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. The bound
-    // follows from P(S <= -x) <= e^{-x} P_Q(S' >= x), where S' is the sum of the reversed losses.
+    // is a lower quantile of the sum S for the original pairs: P(S <= -x) is at most e^{-log_inverse}. Here P and Q are
+    // the distributions of each original pair, in this order. The bound follows from P(S <= -x) <= e^{-x} Q(S' >= x),
+    // where S' is the sum of the reversed losses, and Q(...) is a probability under Q.
     double reversed_quantile(double log_inverse);
 
   private:

@@ -1,5 +1,6 @@
-// Chooses the grid of one composition (docs/theory/prv.md, section 3, which follows the paper that
-// epsilon_and_delta.hpp names). A support is an interval that contains a loss except with a small probability.
+// Chooses the grid of one composition, by the theorems of Gopi, Lee and Wutschitz, "Numerical composition of
+// differential privacy", 2021 (docs/theory/prv.md, section 3). A support is an interval that contains a loss except
+// with a small probability.
 #include "plan.hpp"
 
 #include <algorithm>
@@ -70,14 +71,14 @@ Plan plan_prv_circle(const std::vector<Run>& parts, MomentBounds& moments, Momen
                              moments.upper_quantile(log_inverse)};
     const Range range = narrow_by_prv_supports(moment_range, parts, plan.supports, log_inverse);
 
-    // Theorem 5.5 of the paper has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k steps. The loss of
-    // each step is rounded to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
+    // Theorem 5.5 of the paper (above) has the spacing h = eps_error / sqrt(k/2 ln(12/delta_error)) for k steps. The
+    // loss of each step is rounded to the middle of a cell, and the sum of the k rounding errors never exceeds k h.
     const double deviations = std::min(std::sqrt(0.5 * k * std::log(2 / plan.mesh_failure)), k);
     const double coarsest = request.eps_error / deviations, margin = Plan::kMargin * request.eps_error;
     const double width = range.high - range.low + 2 * margin;
-    // The circle is the grid, whose last point is followed by its first (epsilon_and_delta.hpp). It has room for two
-    // further blocks of Curve::kBlock points: one because it starts at a multiple of a block, and one for the cells at
-    // its ends.
+    // The grid is circular: its last point is followed by its first (Circle in epsilon_and_delta.hpp). It has room for
+    // two further blocks of Curve::kBlock points. One block is needed because the grid starts at a multiple of a block,
+    // and the other for the cells at the ends of the grid.
     constexpr double kSpare = 2 * Curve::kBlock;
     const double points = std::exp2(std::ceil(std::log2(width / coarsest + kSpare)));
     plan.step = width / (points - kSpare);

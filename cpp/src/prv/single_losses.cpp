@@ -92,7 +92,9 @@ Mean prv_mean_of(const PureLaw& law) {
     return {m, 16 * u * m};
 }
 
-// Computes the mean by the trapezoid rule over z = x/sigma (prv.md, Lemma 3).
+// Computes the mean by the trapezoid rule over z = x/sigma (prv.md, Lemma 3). The integrand is analytic in the strip
+// |Im z| <= pi sigma / 2. The error of the rule is computed for the strip |Im z| <= `strip`. There, e^{strip^2/2} times
+// `height` bounds the integral of the integrand's modulus along a line parallel to the real axis.
 Mean prv_mean_of(const SampledLaw& law) {
     using std::numbers::pi;
     const double shift = 1 / law.sigma, height = -std::log1p(-law.q) + 0.5 * pi + 0.5 * shift * shift + shift;
@@ -178,7 +180,8 @@ double edge_error(const Law& law, const Support& s) {
                                      (8 * u + l.spread) * (reach + 2 * l.mu * l.mu);
                           },
                           [&](const SampledLaw& l) {
-                              // The arguments t and z are largest at the ends of the support. Tails beyond 40 are zero.
+                              // t is the exponent of SampledLaw, and z the argument of the normal tail. Both are
+                              // largest at the ends of the support. Tails beyond 40 are zero.
                               const double shift = 1 / l.sigma, z = std::min(9 + shift, 40.0);
                               const double t = std::max(reach - std::log(l.q), shift * (40 + 0.5 * shift));
                               const double argument = (8 * t + 8 * shift * shift + 16) * u;

@@ -1,6 +1,7 @@
 // Computes an upper and a lower distribution that bound the distribution of the mean of t likelihood ratios, by
 // doubling (docs/theory/allocation.md, sections 3 to 5). P and Q are the distributions of one step's output with and
-// without the record. `floor` is the probability that may be lost at either end of a distribution.
+// without the record, and a likelihood ratio is the ratio of their densities. `floor` is the probability that may be
+// lost at either end of a distribution.
 //
 // A likelihood ratio is kept as offset + v. The lattice has the points e^{ih} for integers i and a spacing h. v lies in
 // one of the cells between these points (RatioSum in ratio_mean.hpp). The P-mass and the Q-mass of a set of outputs are
@@ -21,7 +22,8 @@ using Index = std::int64_t;
 using grid::u;
 // Largest magnitude of a loss that is kept.
 constexpr double kFarthest = 600;
-// Logarithm of the smallest mass under Q with which an atom is kept. A smaller mass may be subnormal or 0 as a double.
+// An atom is a single loss with positive probability. It is kept only if the logarithm of its mass under Q is at least
+// this number. A smaller mass may be subnormal or 0 as a double.
 constexpr double kLeastLogMass = -700;
 // Bounds on the first moment and on the mass that underflow may lose in add_ratio_sums(). Each product that is lost is
 // below 1e-308. The bound on the mass is larger, because each stored mass is multiplied by e^{ih} (RatioSum::q).
@@ -29,8 +31,8 @@ constexpr double kUnseenMoment = 1e-290, kUnseenMass = 1e-150;
 // Smallest mass under P with which an atom is kept. If every point of a lattice held a smaller mass, the sum of these
 // masses would still be below kUnseenMoment.
 constexpr double kFaintest = 1e-300;
-// The offset is moved to a point below the lattice's first cell. Its distance from that cell is this fraction of the
-// distance from the cell to the mean.
+// The offset is moved to a point below the lattice's first cell. The distance of this point from the cell is kMargin
+// times the distance from the cell to the mean.
 constexpr double kMargin = 0.1;
 // The offset of a step's distribution is 0 if the smallest likelihood ratio of the step exceeds this number. Between
 // such a ratio and 1, doubles are too far apart for a lattice.
@@ -206,8 +208,8 @@ class RatioSumBuilder {
         x.infinity += bound(right.t, 1);
     }
 
-    // Adds an atom. Its Q-mass is p e^{-loss}, where p is its P-mass. The relative error of the Q-mass includes the
-    // error of the loss.
+    // Adds an atom. The Q-mass of an atom is p e^{-loss}, where p is the atom's P-mass. The relative error of the
+    // Q-mass includes the error of the loss.
     void add_atom_of_ratios(const grid::Atom& a, double loss_slack, RatioSum& x) {
         const double sign = upper_ ? 1 : -1;
         const double rel = a.rel + (16 + 2 * std::abs(a.log_mass) + 2 * std::abs(a.loss)) * u + std::expm1(loss_slack);

@@ -3,10 +3,10 @@
 // clipping/clipped_sum.cu. For tests, the host runs the formulas in testing/clip_emulation.cpp and
 // testing/kernel_emulation.cpp. Compile without contraction of a * b + c to fused multiply-adds.
 //
-// Teams of lanes are described in runtime/team.hpp. A row is clipped as on the CPU. Squares are computed in double, and
-// the clip factor is the result of clip_factor (tightdp/clipping/factor.hpp). A product is an entry of a row times the
-// clip factor. Products are rounded to float32 if rows are float32 or narrower, unless the request has a center and a
-// scale. Sums are computed in double.
+// A team is a number of threads, called lanes, that compute one number together (runtime/team.hpp). A row is clipped as
+// on the CPU. Squares are computed in double, and the clip factor is the result of clip_factor
+// (tightdp/clipping/factor.hpp). A product is an entry of a row times the clip factor. Products are rounded to float32
+// if rows are float32 or narrower, unless the request has a center and a scale. Sums are computed in double.
 #pragma once
 
 #include <cmath>
@@ -19,8 +19,8 @@
 namespace tightdp::clipping {
 
 // A range of columns of every row, as in ClipSegment. Rows are `stride` bytes apart. `first` is the index of the
-// segment's first column among the columns of all segments, and first_tile is the index of the tile with this column
-// (exact_clip_formulas.hpp).
+// segment's first column among the columns of all segments. The exact form divides each segment into tiles of columns
+// (exact_clip_formulas.hpp), and first_tile is the index of the segment's first tile among the tiles of all segments.
 struct DeviceSegment {
     const void* data;
     std::int64_t stride, first, columns;
@@ -197,7 +197,8 @@ TIGHTDP_HD inline void finish_clip_column(const DeviceClip& clip, const DeviceFi
     out = static_cast<Real>(f.accumulate ? static_cast<double>(out) + value : value);
 }
 
-// Writes the outputs of the eight columns that belong to one lane of a tile of 128 columns.
+// Writes the outputs of eight columns. Noise is drawn for tiles of kTileValues = 128 columns, which are not the tiles
+// of the exact form. The eight columns belong to one lane of such a tile.
 template <class Real>
 TIGHTDP_HD inline void finish_clip_lane(const DeviceClip& clip, const DeviceFinish& f, std::int64_t tile,
                                         int lane) noexcept {

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kSquareTile = 1024;
 inline constexpr int kMostStripes = 64;
 
 struct DeviceExact {
-    double grid;
+    double grid;         // the unit of the integers
     double lane_weight;  // rows with a larger weight are multiplied in double
     std::int64_t tiles;
     int stripes;

@@ -1,6 +1,7 @@
-// The kernels of the exact form (clipping/clipped_sum.hpp). The order in which integers are added does not matter, so
-// rows and columns may be shared among threads in any way. The integers that a row adds depend on this row alone. The
-// formulas are in exact_clip_formulas.hpp.
+// The kernels of the exact form of clipped sums, in which rows become integers that are added without rounding
+// (clipping/clipped_sum.hpp). The order in which integers are added does not matter, so rows and columns may be shared
+// among threads in any way. The integers that a row adds depend on this row alone. The formulas are in
+// exact_clip_formulas.hpp.
 #pragma once
 
 #include <cstdint>

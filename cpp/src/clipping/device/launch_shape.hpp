@@ -52,6 +52,7 @@ struct HeldShape {
     static constexpr std::int64_t kMostColumns = 256;  // longer rows are faster in the second way
     static constexpr int kTeam = 8;                    // number of lanes that compute a norm
 
+    // Number of rows of a group, number of columns, distance of rows in shared memory in bytes, and number of blocks.
     std::int64_t rows = 0, columns = 0, pitch = 0, blocks = 0;
     // Number of sets of threads. The sets add different rows of a group, each set to its own sums[set][column].
     int groups = 1;

@@ -68,8 +68,9 @@ class BatchCurve {
     double reach_ = -1;
 };
 
-// Chooses the length of the line of points c + i s, by the rule of CompositionMgf::length_by_cells. Each lane takes one
-// range [s, 1.25 s], and bounds the decay -ln |M(c + i s)/M(c)| of the MGF M in this range.
+// Chooses the length of the line of points c + i s. The line ends where the last range [s, 1.25 s] with too little
+// decay ends, as in CompositionMgf::length_by_cells. The decay is -ln |M(c + i s)/M(c)| of the MGF M. Each lane bounds
+// the decay in one range at a time.
 template <class Team>
 TIGHTDP_HD_STAGE Status BatchCurve<Team>::choose_length(Plan& plan, double sd, double need, double) noexcept {
     constexpr double ratio = 1.25;

@@ -12,14 +12,16 @@ namespace tightdp::contour {
 // need 40 to 700 abscissae c + is, at which the moment generating function M is computed.
 inline constexpr std::int64_t kBatchNodes = 8192;
 inline constexpr std::int64_t kBatchAbscissae = 4096;
+// Numbers of cells and of samples by which minorant.hpp bounds the decay of |M(c + is)/M(c)|.
 inline constexpr std::int64_t kBatchCells = 512;
 inline constexpr std::int64_t kBatchSamples = 400;
 
 // The scratch memory of one team.
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
-    // e^{i size step y} - 1 for each node, where y is the node's loss. One abscissa of a lane and the lane's next are
-    // size step apart: `size` is the number of lanes, and `step` the distance of neighbouring abscissae.
+    // e^{i size step y} - 1 for each node, where y is the node's loss, `size` is the number of lanes, and `step` is the
+    // distance of neighbouring abscissae. A lane takes every abscissa whose number is the lane's own modulo `size`. So
+    // successive abscissae of a lane are size * step apart.
     double turn_re[kBatchNodes], turn_im[kBatchNodes];
     Cell cells[kBatchCells];
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];

@@ -16,7 +16,7 @@ namespace tightdp::contour {
 template <class Team>
 TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, const Pair& pair, double steps,
                                       double delta, double tolerance) noexcept {
-    const double more = 1 + 18 * kUnitRoundoff;
+    const double more = 1 + 18 * kUnitRoundoff;  // covers the rounding errors of the next two lines
     const double distance = steps * bound_contour_step_delta_directly(pair.sigma, pair.q) * more;
     const double most = pair.is_add() ? steps * bound_contour_add_loss_directly(pair.q) * more : HUGE_VAL;
     BatchCurve<Team> curve(team, memory, pair, steps);

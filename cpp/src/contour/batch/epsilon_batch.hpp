@@ -10,8 +10,8 @@ namespace tightdp::contour {
 
 // Bounds, for each i < n, the epsilon of steps[i] Gaussian mechanisms on Poisson samples under add_or_remove: the
 // larger of the bounds for "add" and for "remove". q[i] = 1 means no sampling. status[i] is 1 if the bounds are
-// certified, and 0 if the engine declined (lower 0, upper inf). `tolerance` is that of contour/epsilon_and_delta.hpp.
-// Results do not depend on the number of threads.
+// certified, and 0 if the engine declined (lower 0, upper inf). `tolerance` is the intended relative error of delta, in
+// [1e-13, 1e-2]. Results do not depend on the number of threads.
 void epsilon_batch(std::int64_t n, const double* sigma, const double* q, const double* steps, const double* delta,
                    double tolerance, int threads, double* lower, double* upper, unsigned char* status);
 

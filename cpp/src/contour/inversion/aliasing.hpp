@@ -15,9 +15,9 @@ TIGHTDP_HD inline double log_aliasing_kappa(double c) noexcept {
     return c > 0 ? -c * std::log1p(1 / c) - std::log1p(c) : 0.0;
 }
 
-// Returns the aliasing error from one side: the sum over k >= 1 of e^{-k gap period} e^{log_chernoff}. Here c' is an
-// auxiliary abscissa, log_chernoff = ln M(c') - c' eps + log_aliasing_kappa(c'), and gap = |c' - c| > 0. The result is
-// rounded up.
+// Returns a bound on the aliasing error from the copies on one side: the sum over k >= 1 of
+// e^{-k gap period} e^{log_chernoff}. Let c' be an abscissa other than c ("auxiliary abscissa"). Then
+// log_chernoff = ln M(c') - c' eps + log_aliasing_kappa(c'), and gap = |c' - c| > 0. The result is rounded up.
 TIGHTDP_HD inline double alias_excess(double log_chernoff, double gap, double period) noexcept {
     return std::exp(log_chernoff - gap * period) / -std::expm1(-gap * period) * (1 + 1e-9);
 }

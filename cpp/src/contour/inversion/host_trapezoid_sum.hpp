@@ -1,5 +1,6 @@
-// The trapezoid sum over the abscissae z = c + i m step, in the memory of the host. trapezoid_sum.hpp explains the sum,
-// its ordinates and M.
+// The trapezoid sum over the abscissae z = c + i m step, in the memory of the host. The sum approximates delta(epsilon)
+// by inverting M, the moment generating function of the privacy loss. Its terms are called ordinates
+// (trapezoid_sum.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,13 @@
 // The plan of an inversion: abscissa, step and length of the trapezoid sum (docs/theory/contour.md, sections 1 to 3).
-// The sum inverts M, the moment generating function of the privacy loss, along the line c + is. Its abscissa is c > 0.
+// The sum inverts M, the moment generating function of the privacy loss, along the line of all c + is with real s. The
+// line's abscissa is c > 0.
 // The result contains copies of the curve delta(epsilon), shifted by multiples of the period 2 pi / step. The resulting
 // aliasing error is bounded by M at two auxiliary abscissae, one on each side of c.
 //
 // A Curve is the moment generating function M of a composition. contour/composition_mgf.hpp implements a Curve on the
-// host, and contour/batch/batch_curve.hpp on a device. Below, sd is the standard deviation of the tilted privacy loss
-// (Planner::sd_). Two of the functions have an argument log_inverse. It says that the moment generating function of one
-// step may have the relative error e^-log_inverse. A Curve has
+// host, and contour/batch/batch_curve.hpp on a device. Below, sd is the standard deviation of the privacy loss y,
+// tilted by the factor e^{cy} / M(c). The argument log_inverse means that the moment generating function of one step
+// may have the relative error e^-log_inverse. A Curve has
 //     bool estimate_cumulants(c, Cumulants&)
 //                                         estimates ln M and its derivatives; returns false if there are too many nodes
 //     double total_count()                returns the number of steps
@@ -98,6 +99,7 @@ class Planner {
     // Tries the right auxiliary abscissa at the distance widths / sd_. Keeps this abscissa and returns true if it
     // requires a smaller period than the current one.
     TIGHTDP_HD_STAGE bool improve_right_abscissa(double widths);
+    // Moves the abscissa towards 0 to shorten the period. Returns false if there is no finite period.
     TIGHTDP_HD_STAGE bool balance_periods(bool by_delta, double target);
     // Return ln of the error of delta that is tolerated from one source, and ln of the factor M(c) e^{-c eps}.
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
@@ -161,8 +163,8 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::choose_period() {
     return period < HUGE_VAL;
 }
 
-// Moves the abscissa towards 0 as long as each move shortens the period. If the plan is not consistent, the missing one
-// of epsilon and log_delta is estimated anew after each move.
+// Moves the abscissa towards 0 until a period is found, and then as long as each move shortens the period. If the plan
+// is not consistent, epsilon (if delta is given) or log_delta (otherwise) is estimated anew after each move.
 template <class Curve>
 TIGHTDP_HD_STAGE bool Planner<Curve>::balance_periods(bool by_delta, double target) {
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
@@ -199,7 +201,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::balance_periods(bool by_delta, double targ
 
 template <class Curve>
 TIGHTDP_HD_STAGE Status Planner<Curve>::make_plan(bool by_delta, double target, double known_log_delta) {
-    // The first guess is that of a Gaussian with the same variance.
+    // The first guess for c is the saddle point of a Gaussian with the same variance.
     Cumulants k;
     if (!curve_.estimate_cumulants(0.5, k)) return Status::too_many_nodes;
     const double variance = max_value(k.k2, 1e-300);
@@ -214,14 +216,14 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make_plan(bool by_delta, double target, 
     sd_ = std::sqrt(k_.k2);
     if (!(sd_ > 0)) return Status::slow_decay;
     plan_.c = saddle.c;
-    // If the sampling probability is small and the noise large, the tilted distribution has a second lobe far to the
-    // right. As c grows, the mean of the tilted distribution jumps to this lobe. Then no abscissa is a saddle point for
+    // If the sampling probability is small and the noise large, the tilted distribution has a second peak far to the
+    // right. As c grows, the mean of the tilted distribution jumps to this peak. Then no abscissa is a saddle point for
     // some epsilons, and the search above misses the target.
     plan_.consistent = known_log_delta <= 0 || (by_delta ? std::fabs(saddle.log_delta - target) < 0.5
                                                          : std::fabs(saddle.epsilon - target) * plan_.c < 0.5);
     // If c is close to 0, which is a pole of the integrand, e^{cx} delta(x) has a long left tail, and the period would
-    // be large. Therefore an abscissa below 2/sd is moved up to 2/sd. The move is shorter if a far lobe makes the
-    // variance of the tilted distribution jump.
+    // be large. Therefore an abscissa below 2/sd is moved up to 2/sd. The move is shorter if a second, far peak makes
+    // the variance of the tilted distribution jump.
     for (double widths = 2; plan_.consistent && widths > plan_.c * sd_; widths *= 0.8) {
         if (!curve_.estimate_cumulants(widths / sd_, k) || k.k2 > 1.5 * sd_ * sd_) continue;
         plan_.c = widths / sd_;

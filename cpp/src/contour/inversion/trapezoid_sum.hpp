@@ -68,7 +68,8 @@ struct Ordinates {
         const double a = size * (co * p + si * r) / norm, b = size * (si * p - co * r) / norm;
         re[m] = m == 0 ? 0.5 * a : a;
         im[m] = m == 0 ? 0.0 : b;
-        // Errors e_j of the factors a_j change the product of all a_j^k by at most
+        // M(z)/M(c) is a product of powers a_j^k, where a_j is the ratio for one step with the distribution j, and k is
+        // the number of these steps. Errors e_j of the factors a_j change the product by at most
         //     prod (|a_j| + |e_j|)^k - prod |a_j|^k.
         // If exp(l) is the modulus of the product and x the error of its logarithm, this bound is exp(l + x) - exp(l).
         // Let x = y + off, where y comes from the rule and off from rounding. The term exp(l) (exp(y) - 1)

@@ -1,11 +1,13 @@
-// Bounds on M, the moment generating function, at complex noise multipliers sigma near a real sigma_0 with a known M,
-// and on the error of interpolating ln M (docs/theory/contour.md, section 11). v is sigma^2, and v_0 is sigma_0^2.
+// Bounds on M at complex noise multipliers sigma near a real sigma_0 with a known M, and on the error of interpolating
+// ln M (docs/theory/contour.md, section 11). M is the moment generating function of the privacy loss of one step. v is
+// sigma^2, and v_0 is sigma_0^2.
 //
-// M at a complex v is compared with M at v_0, by the statement of section 11.1:
+// M at a complex v is compared with M at v_0 (section 11.1):
 //     M(z; v) = G (M(z; v_0) + M(c; v_0) y)   with |y| <= D.
-// Here z = c + is is the argument of M, and y is a complex number. The bounds on |y| and on |ln G| are computed from N,
-// the normalisation of log_mass.hpp as a function of v. N is taken at v_0 (1 - r), v_0 and v_0 (1 + r), where r is the
-// radius. Xi measures how much N bends between these points, and tau measures how fast ln N falls.
+// Here z = c + is is the argument of M, and G and y are complex numbers. The bounds on |y| and on |ln G| are computed
+// from N, the number by which a tilted density is normalised (log_mass.hpp), as a function of v. N is taken at v_0 (1 -
+// r), v_0 and v_0 (1 + r), where r is the radius. Xi measures how much N bends between these points, and tau measures
+// how fast ln N falls.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11), with M as in
-// noise_interpolation.hpp. A level is a noise multiplier of the composition, and a node is a noise multiplier at which
-// M is computed.
+// Interpolation of ln M between noise multipliers (docs/theory/contour.md, section 11). M is the moment generating
+// function of the privacy loss of one step. A level is a noise multiplier of the composition, and a node is a noise
+// multiplier at which M is computed.
 #include "noise_interpolation.hpp"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace tightdp::contour {
 namespace {
 
-// Number of nodes from one reference to the next. A reference is a node that stands for a cell, and cells divide the
-// ellipse on which M is bounded (Interpolation::Reference). Neighbouring cells meet at the node halfway between their
-// references.
+// Number of nodes from one reference to the next. The error bound needs M on an ellipse around the interval of noise
+// multipliers. Cells divide this ellipse, and a reference is the node that stands for a cell
+// (Interpolation::Reference). Neighbouring cells meet at the node halfway between their references.
 constexpr std::size_t kStride = 4;
 // Largest number of nodes of an interpolation.
 constexpr std::size_t kMostNodes = 97;
@@ -23,7 +23,8 @@ constexpr std::size_t kFewest = 24;
 // Values of rho that are tried in turn. rho is the sum of the half-axes of an ellipse, divided by half the distance of
 // its foci. A larger rho needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Factors of rho - 1 for smaller ellipses, which give better bounds at abscissae with a small |M(c + is)/M(c)|.
+// Factors by which rho - 1 is multiplied for smaller ellipses. These give better bounds at abscissae with a small |M(c
+// + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
 // Largest D that is allowed for a cell. D bounds the change of M between the cell's reference and the cell, relative to
 // M(c) (near_level.hpp). At an abscissa c + is, D must be less than |M(c + is)/M(c)|, and so it must be well below 1.

@@ -34,7 +34,9 @@ class BatchMgf {
     TIGHTDP_HD double step_count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t node_count() const noexcept { return n_; }
 
-    // Places the nodes as SampledMgf::place_nodes does. Returns false if there are more than kBatchNodes nodes.
+    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
+    // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
+    // there are more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
         const NodeRange e = choose_mgf_node_range(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;
@@ -128,7 +130,8 @@ class BatchMgf {
         team_.sync();
     }
 
-    // Returns an s such that no weight overflows when divided by e^s, or 0 if no weight overflows anyway.
+    // Returns an s such that no weight of a node (Moments in mgf_moments.hpp) overflows when divided by e^s. Returns 0
+    // if no weight overflows anyway.
     TIGHTDP_HD_STAGE double choose_mgf_weight_shift(double c) const noexcept {
         if (bound_log_mgf_without_nodes(pair_, c) < kDirect) return 0;
         double peak = 0;
@@ -141,7 +144,8 @@ class BatchMgf {
         return peak < kDirect ? 0 : peak;
     }
 
-    // Computes the sums of sum_mgf_moments (node_sums.simd.cpp), or only the first four if not `certified`.
+    // Computes the members of Moments (mgf_moments.hpp), or only the first four if not `certified`. node_sums.simd.cpp
+    // does the same on the host.
     template <bool certified>
     TIGHTDP_HD_STAGE Moments sum_node_moments(double c, double shift, double* weights) const noexcept {
         const double b = pair_.contour_weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
@@ -176,7 +180,8 @@ class BatchMgf {
         return out;
     }
 
-    // Computes the loss L and the posterior weight r at the n nodes (first + i) h.
+    // Computes the loss L = ln W and the posterior weight r = q e^t / W at the n nodes u = (first + i) h. Here
+    // W = 1 - q + q e^t and t = u/sigma - 1/(2 sigma^2).
     TIGHTDP_HD_STAGE void fill_nodes(double h, double first, std::int64_t n, double* loss,
                                      double* posterior) const noexcept {
         const double inverse = 1 / pair_.sigma;

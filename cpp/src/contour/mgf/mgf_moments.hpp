@@ -14,8 +14,8 @@ namespace tightdp::contour {
 
 // Sums over the nodes u_i, values of a standard normal variable. The node u_i has the loss L_i and the weight
 //     a_i = h phi(u_i) e^{beta L_i - shift}.
-// Here h is the distance between nodes, phi the standard normal density, and beta the exponent of quadrature.hpp. A
-// positive `shift` keeps weights from overflowing.
+// Here h is the distance between nodes, and phi is the standard normal density. The exponent beta is 1 + c for "remove"
+// and -c for "add", where c is the argument of M. A positive `shift` keeps weights from overflowing.
 struct Moments {
     double sum = 0;        // sum a
     double minus_one = 0;  // sum (a - h phi), which is used only if shift = 0

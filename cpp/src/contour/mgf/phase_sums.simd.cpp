@@ -54,8 +54,8 @@ constexpr std::int64_t kReach = 32, kSpan = 2 * kReach + 1;
 constexpr std::int64_t kCentres = kReach;
 constexpr std::int64_t kNodes = contour::kNodeBlock;
 
-// Row i holds the products a_i f for node i, where a_i is the weight of the node. f is the factor at the abscissae with
-// the numbers first + l spacing, for l < many <= kReach.
+// Row i holds the products a_i f for node i, where a_i is the weight of the node. Entry l of the row has the factor f
+// at the abscissa number first + l spacing, for l < many <= kReach.
 struct Factors {
     double re[kNodes][kReach], im[kNodes][kReach];
 

@@ -2,10 +2,11 @@
 // contour on which M is inverted (docs/theory/contour.md, section 4). c > 0 is the real part of z, and s its imaginary
 // part.
 //
-// The rule sums over nodes u, values of a standard normal variable with the density phi. The weight is W(u) = 1 - q + q
-// e^{u/sigma - 1/(2 sigma^2)}. For "remove", the integrand is phi(u) W(u)^{beta + is} with beta = 1 + c. For "add", the
-// integrand is phi(u) W(u)^{beta - is} with beta = -c. Both are analytic for |Im u| < pi sigma. The tilted density is
-// the integrand at s = 0, divided by M(c).
+// The rule sums over nodes u, values of a standard normal variable with the density phi. Let W(u) = 1 - q + q
+// e^{u/sigma - 1/(2 sigma^2)}, the likelihood ratio of the mechanism at u. For "remove", the integrand is phi(u)
+// W(u)^{beta + is} with beta = 1 + c. For "add", the integrand is phi(u) W(u)^{beta - is} with beta = -c. Both
+// integrands are analytic in the strip |Im u| < pi sigma. The tilted density is the integrand at s = 0, divided by
+// M(c).
 #pragma once
 
 #include <cmath>
@@ -26,7 +27,7 @@ TIGHTDP_HD inline double replace_phase_factor(const Pair& p) noexcept {
 
 // Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
 // divided by M(c) and by e^{s y / sigma}. For "add", |W| may be smaller than on the real line, so the bound has a
-// factor cos(y / (2 sigma))^{-c}. In the half strip where Re W >= 1 - q, the factor (1 - q)^{-c} may be used instead
+// factor cos(y / (2 sigma))^{-c}. At y <= pi sigma / 2, Re W >= 1 - q, and the factor (1 - q)^{-c} may be used instead
 // (contour.md, section 4.2).
 TIGHTDP_HD inline double quadrature_strip_penalty(const Pair& p, double c, double y) noexcept {
     if (p.direction == Direction::remove) return 0.5 * y * y;
@@ -84,8 +85,8 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
 
 // Bounds the contribution to M(c) of all u outside of the range of the nodes, relative to M(c). In this function and in
 // quadrature_right_end(), z is not the argument of M, but a margin. This margin is the distance of the ends of the
-// range from the bulk of the tilted density, in standard deviations (contour.md, section 4.3). The range begins at
-// quadrature_left_end() - z, and ends at quadrature_right_end(), which includes the margin.
+// range from the bulk of the tilted density, in standard deviations of u (contour.md, section 4.3). The range begins at
+// quadrature_left_end() - z. It ends at quadrature_right_end(), which includes the margin.
 TIGHTDP_HD inline double quadrature_range_error(const Pair& p, double c, double z) noexcept {
     const double peak = p.is_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);

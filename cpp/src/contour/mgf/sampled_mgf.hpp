@@ -1,6 +1,7 @@
 // The moment generating function M of the privacy loss of a Gaussian mechanism on a Poisson sample, computed from sums
-// over nodes u. The weight W(u) and the integrand are those of quadrature.hpp. Arguments z = c + is of M are called
-// abscissae.
+// over nodes u. Nodes are values of a standard normal variable. W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)} is the
+// likelihood ratio of the mechanism at u, and quadrature.hpp defines the integrand. Arguments z = c + is of M are
+// called abscissae.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,8 @@ class SampledMgf {
     double compute_mgf_ratios(double c, double step, std::int64_t steps, double* re, double* im, double* rounding);
 
     std::int64_t node_count() const { return grid_.n; }
-    // Returns the largest |loss| of a node. The phase |s loss| must be at most kMostPhase (inversion/plan.hpp).
+    // Returns the largest |loss| of a node. For each abscissa c + is, |s loss| must be at most kMostPhase
+    // (inversion/plan.hpp).
     double largest_mgf_node_loss() const;
 
   private:

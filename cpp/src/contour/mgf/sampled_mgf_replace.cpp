@@ -1,5 +1,6 @@
 // The part of SampledMgf that differs for "replace" (docs/theory/contour.md, section 8). The loss is the difference
-// ln W(u) - ln W(-u), and the integrand has the weight W(u)^{1 + c} W(-u)^{-c}, with W of quadrature.hpp.
+// ln W(u) - ln W(-u), and the integrand has the weight W(u)^{1 + c} W(-u)^{-c}. Here u is a value of a standard normal
+// variable, and W(u) = 1 - q + q e^{u/sigma - 1/(2 sigma^2)}.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,7 @@
-// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). Nodes
-// are the values of h in a sum along a path (turned_path.hpp). Points are the values of zeta in a sum along a ray
-// (invert_on_rays.cpp).
+// Computes the sums over the nodes of a path for all points of a ray at once (docs/theory/rays.md, section 4). A path
+// and a ray are curves in the complex plane on which integrals are computed as sums. The outer integral, over the
+// argument c + zeta of the moment generating function, has its points zeta on a ray (invert_on_rays.cpp). The inner
+// integral, over a variable h, has its nodes on a path (turned_path.hpp).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ inline constexpr std::int64_t kChain = 32;
 namespace tightdp {
 
 // Computes the complex sums out_j = sum_{i < nodes} a_i k_{i + j} for j < points, where `points` is a multiple of
-// kPointBlock. a_i is a number that belongs to node i. k_{i + j} is e^{zeta h} - 1 at node i and point j, which depends
-// on i + j alone.
+// kPointBlock. The coefficient a_i belongs to node i. k_{i + j} is e^{zeta h} - 1 at node i and point j. It depends on
+// i + j alone, because ln |h| and ln |zeta| are evenly spaced with the same step.
 TIGHTDP_DECLARE_SIMD(void, correlate_ray_nodes,
                      (const double* a_re, const double* a_im, std::int64_t nodes, const double* k_re,
                       const double* k_im, std::int64_t points, double* out_re, double* out_im))

@@ -1,7 +1,8 @@
-// Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers
-// zeta = e^{w + i ray_angle} for real w. The argument of the moment generating function is z = c + zeta, where c is the
-// start of the ray (ray_plan.hpp). The value at a point needs one sum D_j(zeta) for each distribution j, over the nodes
-// of a path (turned_path.hpp).
+// Sums over the points of a ray (docs/theory/rays.md, section 1). A ray consists of the complex numbers zeta = e^{w + i
+// ray_angle} for real w. The argument of the moment generating function is z = c + zeta, where c is the start of the
+// ray (ray_plan.hpp). The steps of the composition have one of a few distributions j. Up to a known factor, the moment
+// generating function of one step is 1 + D_j(zeta). The value at a point needs D_j for each j, which is a sum over the
+// nodes of a path (turned_path.hpp).
 #include "invert_on_rays.hpp"
 
 #include <algorithm>
@@ -20,14 +21,14 @@ namespace tightdp::contour {
 namespace {
 
 constexpr double u = kUnitRoundoff;
-// Limits within which paths need few nodes: the smallest and the largest noise multiplier, and the largest magnitude of
-// LogRatioLaw::mean, in nats and in standard deviations.
+// Limits within which paths need few nodes. The first two are the smallest and the largest noise multiplier. The others
+// are the largest magnitude of LogRatioLaw::mean, in nats and in standard deviations.
 constexpr double kLeastNoise = 0.1, kMostNoise = 30, kFarthestMean = 200, kMostDeviations = 600;
 // Largest number of distinct distributions. With more distributions, or with more than kMostProducts products of nodes
 // and points, the grid engine is faster.
 constexpr std::size_t kMostParts = 8;
-// Largest expected number of steps whose sample holds the record. With more such steps, the vertical line of contour.md
-// is suitable, and the angle of the rays would be too small for steps of a useful length.
+// Largest expected number of steps whose sample holds the record. With more such steps, the inversion on a vertical
+// line (contour.md) is suitable. The angle of the rays would then be too small for steps of a useful length.
 constexpr double kMostInclusions = 20;
 constexpr double kMostProducts = 1e7, kMostNodes = 2e5;
 // Units of work (runtime/work_budget.hpp) for four products, and for the elementary functions (such as exp) of one
@@ -45,8 +46,8 @@ constexpr double kMostRounding = 4e-6;
 // Fraction of the tolerance that each kind of error may take.
 constexpr double kShare = 0.1;
 
-// A bound on the error of the factor D_j(zeta) of rays.md, section 1, without rounding errors. The bound at |zeta| = r
-// is start + min(most, slope r).
+// A bound on the error of D_j(zeta), without rounding errors (rays.md, section 3). The bound at |zeta| = r is start +
+// min(most, slope r).
 struct FactorError {
     double start = 0, most = 0, slope = 0;
     double bound_at(double r) const { return start + std::min(most, slope * r); }
@@ -55,7 +56,9 @@ struct FactorError {
 // One distribution, its path, and bounds on the error of its D_j.
 struct Part {
     const LogRatioLaw& law;
-    PathNorms straight, edges;  // norms on the path, and the larger of the norms on the two edges of its strip
+    // Norms of the integrand on the path, and the larger of the norms on the two edges of the strip around the path.
+    // The integrand is analytic in this strip, whose half-width is RayPlan::path_strip or less.
+    PathNorms straight, edges;
     TurnedPath path;
     FactorError rule;  // error from the trapezoid rule on the path, and from the path's ends that are cut off
 };
@@ -126,15 +129,17 @@ class RaySum {
     double log_product_bound() const;
 
     RayPlan plan_;
-    double shift_;  // lambda of rays.md, section 1
-    double gamma_;
+    double shift_;  // -sum count ln(1 - q) over the distributions (lambda of rays.md, section 1)
+    double gamma_;  // 1 + c, where c is the start of the ray
     const std::vector<LogRatioLaw>& laws_;
     std::vector<Part> parts_;
     bool served_ = false;
-    double step_ = 0, rule_ = 0;  // rule_ is 2 / (e^{2 pi strip / step} - 1) for the trapezoid rule on the ray
+    // Spacing of the points' w, and 2 / (e^{2 pi strip / step} - 1). The latter bounds the error of the trapezoid rule
+    // on the ray, where `strip` is RayPlan::ray_strip.
+    double step_ = 0, rule_ = 0;
     std::int64_t first_ = 0, count_ = 0;
-    double product_bound_ = 0;  // T of rays.md, section 1
-    double left_ = 0;           // bound on the sum over the points left of the first point
+    double product_bound_ = 0;  // bound on |prod (1 + D)^count - 1 - sum count D| (T of rays.md, section 1)
+    double left_ = 0;           // bound on the step times the sum over the points left of the first one
     // re_ and im_ hold zeta (prod (1 + D)^count - 1 - sum count D) / (z (z + 1)) for each point. rule_err_ and
     // round_err_ hold the errors of this value from Part::rule and from rounding. along_ and across_ are the real and
     // the imaginary part of zeta.

@@ -8,8 +8,9 @@
 
 namespace tightdp::contour {
 
-// Tells whether invert_on_rays is suitable: the theorem of rays.md covers the composition, all counts are integers, the
-// parts are few, and their paths (turned_path.hpp) need few nodes.
+// Tells whether invert_on_rays is suitable. The direction must be "remove", without Gaussians that are not sampled, so
+// that the theorem of rays.md covers the composition. All counts must be integers. The number of distributions and the
+// expected number of steps that sample the record must be small. The paths (turned_path.hpp) must need few nodes.
 bool can_invert_on_rays(const Composition& composition);
 
 // Bounds delta(at), or epsilon(at) if `by_delta`. `tolerance` is the intended relative error of delta. If the sums

@@ -14,10 +14,12 @@ struct RayPlan {
     double log_delta = 0;  // an estimate of ln delta(epsilon)
     bool known = false;    // whether log_delta is better than a first guess
     double path_angle = 0, ray_angle = 0;
-    double path_strip = 0, ray_strip = 0;  // half-widths of the strips in which the two integrands are analytic
+    // Half-widths of the strips around the path and around the ray in which the two integrands are analytic.
+    double path_strip = 0, ray_strip = 0;
 };
 
-// Makes a plan. `shift` is lambda of rays.md, section 1. The later arguments become members of the plan.
+// Makes a plan. `shift` is -sum count ln(1 - q) over the distributions. The last three arguments become members of the
+// plan.
 RayPlan plan_rays(const std::vector<LogRatioLaw>& laws, double shift, double epsilon, double log_delta, bool known);
 
 }  // namespace tightdp::contour

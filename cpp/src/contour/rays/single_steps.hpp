@@ -1,6 +1,6 @@
-// The part of delta that comes from single steps. It is called d_1 in docs/theory/rays.md, section 1. There, delta is
-// the integral of an expression with the product of the factors 1 + D_j of all steps, with the D of turned_path.hpp.
-// The terms of the product that are linear in the D_j contribute d_1, which has a closed form.
+// The part of delta that comes from single steps, called d_1 (docs/theory/rays.md, section 1). The moment generating
+// function of step j is 1 + D_j up to a known factor, and delta is an integral over the product of all 1 + D_j. The
+// terms of the product that are linear in the D_j contribute d_1, which has a closed form.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
-// The nodes of a path, and bounds on the integrals beyond its ends (docs/theory/rays.md, sections 3 and 4).
-// turned_path.hpp explains a path, its points h and the integrand B. Here the weight is |B|.
+// The nodes of a path, and bounds on the integrals beyond its ends (docs/theory/rays.md, sections 3 and 4). A path is
+// the ray in the complex plane along which h = ln(1 + e^t) is integrated. B is the integrand at z = c, the start of the
+// ray of z, and |B| is called the weight (turned_path.hpp).
 #include "turned_path.hpp"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ constexpr double kLeastLogLoss = -340;
 // Logarithm of the largest weight that is computed.
 constexpr double kMostExponent = 690;
 
-// Returns the concave function q(rho) of rays.md, section 3.2, and its slope. Right of the last node, |B| is bounded by
-// e^{q(rho)} (1 + rho) times a constant.
+// Returns a concave function q(rho) as `re`, and its slope as `im` (rays.md, section 3.2). Here rho is |h|. Right of
+// the last node, |B| is bounded by e^{q(rho)} (1 + rho) times a constant.
 Complex path_right_exponent(const LogRatioLaw& law, double gamma, double cosine, double sine, double rho) {
     const double along = rho * cosine - law.mean - 0.06, across = rho * sine + 0.06, s2 = law.sigma * law.sigma;
     const double q = -0.5 * s2 * (along * along - across * across) + gamma * rho * cosine;

@@ -1,5 +1,7 @@
-// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. The integral runs over
-// h = ln(1 + e^t), along the ray arg h = angle, which is called a path (docs/theory/rays.md, sections 1 to 4).
+// The integral D(z) = E[(1 + e^t)^{1 + z} - 1] of one Gaussian mechanism on a Poisson sample. The likelihood ratio of
+// the mechanism is (1 - q)(1 + e^t) with a normal variable t. z is the argument of the moment generating function. The
+// integral runs over h = ln(1 + e^t), along the ray arg h = angle. This ray is called a path, to tell it apart from the
+// ray of z (docs/theory/rays.md, sections 1 to 4).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +19,8 @@ struct Complex {
 // 30u min(2, |x|) max(1, e^re), where u = 2^-53.
 Complex path_expm1(double re, double im);
 
-// The distribution of the logarithm t of a likelihood ratio: a normal distribution with the given mean and the standard
-// deviation 1/sigma (rays.md, section 1). mean_terms is the sum of the magnitudes of the terms that make up the mean.
+// The distribution of t: a normal distribution with the given mean and the standard deviation 1/sigma (rays.md, section
+// 1). mean_terms is the sum of the magnitudes of the terms that make up the mean.
 struct LogRatioLaw {
     double sigma, q, count;
     double mean, mean_terms;
@@ -26,8 +28,8 @@ struct LogRatioLaw {
     explicit LogRatioLaw(const Sampled& s);
 };
 
-// A point h of a path, with tau = ln(e^h - 1). The ray of z (ray_plan.hpp) starts at z = c, and gamma is 1 + c. The
-// integrand at this point is
+// A point h of a path, with tau = ln(e^h - 1), which is the complex value of t there. The ray of z (ray_plan.hpp)
+// starts at z = c, and gamma is 1 + c. The integrand at this point for z = c is
 //     B = sigma / sqrt(2 pi) tau' e^{gaussian + gamma h}.
 struct PathPoint {
     double rho;  // |h|
@@ -59,6 +61,7 @@ struct PathRange {
 
 // Chooses the ends of a path so that the integrals beyond them are about e^-need. Returns false if no end was found.
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range);
+// Computes the bounds that PathTails and PathNorms describe.
 PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 

@@ -44,8 +44,8 @@ class BatchMinorantTail {
         return tail_density_variation(b, p_.pair_.sigma, h, team_.largest(peak), sum);
     }
 
-    // Builds the cells of contour.md, section 3.3. Cells without mass remain in the list, and they do not affect
-    // log_decay().
+    // Builds the cells of the minorant (contour.md, section 3.3). Cells without mass remain in the list, and they do
+    // not affect log_decay().
     TIGHTDP_HD_STAGE void build_minorant_cells(double c, double resolution, double sum) noexcept {
         double from = static_cast<double>(p_.n_ - 1), to = 0;
         for (std::int64_t i = team_.lane(); i < p_.n_; i += team_.size())
@@ -72,8 +72,8 @@ class BatchMinorantTail {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
                               h / p_.pair_.sigma, b, p_.pair_.is_add(), bound_minorant_mass(sum));
-            // The loss for "add" is -ln W (quadrature.hpp). So each cell of ln W is mirrored at 0, and the order of the
-            // cells is reversed.
+            // The cells are intervals of ln W, where W is the likelihood ratio of the step (quadrature.hpp). The loss
+            // for "add" is -ln W, so each cell is mirrored at 0, and the order of the cells is reversed.
             if (p_.pair_.is_add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
@@ -82,7 +82,7 @@ class BatchMinorantTail {
         team_.sync();
     }
 
-    // Builds the samples of contour.md, section 3.5.
+    // Computes samples of the decay: bounds near multiples s of spacing_ (contour.md, section 3.5).
     TIGHTDP_HD_STAGE void sample_minorant_decay() noexcept {
         double total = 0, mean = 0, squares = 0, spread = 0;
         for (std::int64_t i = team_.lane(); i < cells_; i += team_.size()) {

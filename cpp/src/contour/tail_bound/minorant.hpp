@@ -21,8 +21,9 @@ struct Cell {
     double mass, left, length;
 };
 
-// Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi. Beyond pi, its largest
-// value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md, section 3.2).
+// Returns an upper bound on |sin(y)/y| over all y >= x > 0. The quotient falls for y up to pi (the main lobe). Beyond
+// pi (the side lobes), its largest value is 1/sqrt(1 + y^2) = .217234 at y = 4.4934..., where tan y = y (contour.md,
+// section 3.2).
 TIGHTDP_HD inline double bound_minorant_sinc(double x) noexcept {
     constexpr double side_lobe = 0.21724;
     if (x > 1 / side_lobe) return 1 / x;
@@ -72,13 +73,14 @@ TIGHTDP_HD inline double minorant_decay(const Cell* cells, std::int64_t n, doubl
     return total * (1 - 1e-6);
 }
 
-// The next functions bound the total variation of the density of the loss, the sum of all its rises and falls. It is V
-// in |phi(s)| <= V / s (contour.md, section 3.4). As a function of the Gaussian variable u, this density is f = n(u)
-// W^beta sigma / (r M). Here n(u) is the normal density, and quadrature.hpp defines W, beta and the posterior weight r.
-// The slope is d ln f / du = -u - 1/sigma + (beta + 1) r/sigma. Since 0 <= r <= 1, the slope lies between two linear
-// functions of u. So every mode of f lies between the zeros of these functions. There are at most two modes, and only
-// one if beta <= -1. At a mode f is at most e^{B h^2 / 8} times its value at the nearest node. Here B bounds the second
-// derivative of ln f, and h is the distance between nodes.
+// The next functions bound the total variation V of the density of the loss, the sum of all its rises and falls. V
+// gives the bound |phi(s)| <= V / s (contour.md, section 3.4). As a function of the Gaussian variable u, this density
+// is f = n(u) W^beta sigma / (r M). Here n(u) is the normal density, and W = 1 - q + q e^t with t = u/sigma - 1/(2
+// sigma^2). The posterior weight r is q e^t / W. The exponent beta is 1 + c for "remove" and -c for "add". The slope is
+// d ln f / du = -u - 1/sigma + (beta + 1) r/sigma. Since 0 <= r <= 1, the slope lies between two linear functions of u.
+// So every mode of f lies between the zeros of these functions. There are at most two modes, and only one if beta <=
+// -1. At a mode f is at most e^{B h^2 / 8} times its value at the nearest node. Here B bounds the second derivative of
+// ln f, and h is the distance between nodes.
 //
 // In the functions, b is beta + 1. Each node has a weight, proportional to n(u) W^beta, and a posterior weight. `peak`
 // is the largest quotient of a node's weight and its posterior weight, and `sum` is the sum of the weights.

@@ -1,9 +1,11 @@
 // Bounds on the decay of phi(s) = M(c + is) / M(c), by moving the line of integration of the Gaussian variable u into
-// the complex plane (docs/theory/contour.md, section 3.6). quadrature.hpp defines M, W, beta and the posterior weight.
+// the complex plane (docs/theory/contour.md, section 3.6). M is the moment generating function of the privacy loss of
+// one step, with the integrand phi(u) W^beta of quadrature.hpp. There W = 1 - q + q e^t with
+// t = u/sigma - 1/(2 sigma^2), and beta is 1 + c for "remove" and -c for "add". The posterior weight is q e^t / W.
 //
 // The line is moved at u by y(u) = height * p(u). Here p = kappa r / (1 - r + kappa r) is a logistic function of u, and
-// r is the posterior weight. choose_line_move() chooses the numbers height and kappa. With F the integrand of M at c +
-// iS,
+// r is the posterior weight. choose_line_move() chooses the numbers height and kappa for a given imaginary part S. Let
+// F be the integrand of M at c + iS. Then
 //     |phi(s)| <= B(S) = int |F(u + i y(u))| |1 + i y'(u)| du / M(c)   for all s >= S.
 // The bound holds for all these s, because the modulus of the integrand decreases as s grows. J stands for the
 // integrand of B, and J_0 for the integrand of M(c).

@@ -1,6 +1,7 @@
 // The loop declared in moved_line.hpp (docs/theory/contour.md, section 3.6). At each node, u is the node's place, y
-// is the distance by which the line of integration is moved, r is the posterior weight, and a is the node's weight. J
-// and J_0 are those of moved_line.hpp, and e^g = J / J_0.
+// is the distance by which the line of integration is moved, r is the posterior weight, and a is the node's weight.
+// e^g = J / J_0 is the factor by which moving the line changes the modulus of the integrand at the node. J_0 is the
+// integrand of M(c), and J the modulus on the moved line (moved_line.hpp).
 #include "moved_line.hpp"
 
 #include "simd/math.hpp"

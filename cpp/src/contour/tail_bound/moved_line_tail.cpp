@@ -37,8 +37,9 @@ MovedLineTail::MovedLineTail(const Pair& pair, double c, double first_s, double 
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
     (grid, line_.beta, shift, loss.data(), posterior_.data(), weights_.data(), m);
     sum_ = m.sum;
-    // The relative error of a term has three parts. One is alpha (contour.md, section 5.1), in unit roundoffs. The
-    // others are the error of the sum, and a few roundings of the term itself. `alpha` is the largest alpha of a term.
+    // The relative error of a term has three parts: the error of the node's weight (contour.md, section 5.1), the error
+    // of the sum, and a few roundings of the term itself. `alpha` bounds the first part for every node, in unit
+    // roundoffs.
     const double largest = std::max(std::abs(loss.front()), std::abs(loss[n - 1]));
     const double alpha = std::abs(line_.beta) * (16 * largest + 6 * (farthest + 0.5 / sigma) / sigma) +
                          2 * farthest * farthest + 2 * shift + 10;

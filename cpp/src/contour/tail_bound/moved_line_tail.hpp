@@ -11,8 +11,8 @@ namespace tightdp::contour {
 
 class MovedLineTail {
   public:
-    // Chooses the nodes for imaginary parts s >= first_s. The error of 1 - B is about e^{-log_inverse}, where B bounds
-    // the ratio above (moved_line.hpp). The direction must be "remove" or "add".
+    // Chooses the nodes for imaginary parts s >= first_s. Let B(s) be the bound on |M(c + is) / M(c)| from the moved
+    // line (moved_line.hpp). The error of 1 - B is about e^{-log_inverse}. The direction must be "remove" or "add".
     MovedLineTail(const Pair& pair, double c, double first_s, double log_inverse);
 
     // Returns a lower bound on -ln |phi(t)| for every t >= s, where phi(t) = M(c + it) / M(c).

@@ -24,8 +24,9 @@ struct DeviceLayer {
     TIGHTDP_HD bool is_formed_layer() const { return outputs == 1; }
 };
 
-// The arguments of clip_layer_record, for the records [first, first + rows) of a batch. The other members are those of
-// DenseClip.
+// The arguments of clip_layer_record, for the records [first, first + rows) of a batch. `bound` is the clipping norm
+// divided by the grid, a power of two of which all gradients are multiples. DenseClip has the same members and explains
+// them.
 struct DeviceClipRecords {
     const DeviceLayer* layers;
     std::int64_t layer_count, first, rows;
@@ -36,7 +37,9 @@ struct DeviceClipRecords {
     double* weights;  // output [outputs of all layers][rows]
 };
 
-// Counterparts of constants and functions in layer_vectors.hpp and clip_gradients.exact.simd.cpp.
+// Counterparts of constants and functions in layer_vectors.hpp and clip_gradients.exact.simd.cpp: the largest error (in
+// units of the weights) that counts as finite, the relative difference between the norm that clipping aims at and the
+// bound, and the limits of the squared norm of a row.
 inline constexpr double kDeviceFinite = 0x1p1022, kDeviceSlack = 0x1p-36;
 inline constexpr double kDeviceLeastSquare = 0x1p-800, kDeviceLargestSquare = 0x1p800;
 TIGHTDP_HD inline double nearest_layer_integer(double x) {

@@ -6,8 +6,8 @@
 
 namespace tightdp::cuda {
 
-// The packed digits of an operand, in device memory. The constructor packs the operand, and the destructor frees the
-// memory.
+// The packed digits of an operand (the weights or the inputs of all records), in device memory. The constructor packs
+// the operand, and the destructor frees the memory.
 template <int digits>
 class PackedOperand {
   public:
