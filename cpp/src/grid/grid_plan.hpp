@@ -29,7 +29,7 @@ struct Plan {
     double tilt = 1;
     std::vector<Level> levels;
     std::vector<Range> ranges;   // for each part, the losses that its lattice covers
-    // For each part, an estimate of ln E[e^{tY}] of its loss Y at the tilt t, minus t times the part's anchor. The
+    // An estimate for each part: ln E[e^{tY}] of its loss Y at the tilt t, minus t times the part's anchor. The
     // anchor is a loss that should be a lattice point (LossDistribution::anchor).
     std::vector<double> scales;
     std::size_t most_cells = 0;  // largest number of cells for one part on one level

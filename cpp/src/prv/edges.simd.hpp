@@ -7,8 +7,8 @@
 
 namespace tightdp {
 
-// For the first and for the second normal component (see below), the number of edges y_j at which its argument z_c is
-// below 0.
+// Numbers of edges y_j at which the argument z_c is below 0, for the first and the second normal component (see
+// below).
 struct EdgesLeft {
     std::int64_t base, shifted;
 };

@@ -23,16 +23,19 @@ def list_midpoints_of_grid_mixture(weights: Weights) -> list[tuple[float, float]
 
 
 def measure_error_of_grid_mixture(*weights: Weights) -> float:
-    """Returns the largest relative error of the midpoints of the probabilities."""
+    """Returns the largest relative error of the midpoints of the probabilities.
+
+    It includes the scaling of a mixture's probabilities to a sum of 1 (``build_mixture_weights``).
+    """
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
-    return max(widths, default=0.0) + 2.0**-52
+    return max(widths, default=0.0) + 2.0**-49
 
 
 def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
-    The probabilities are doubles, and their sum may differ from 1 by a rounding error. They stand for exact numbers
-    that add up to 1 and differ from the doubles in the largest one alone. This function uses the doubles as they are.
+    The exact probabilities are the given doubles divided by their sum, which differs from 1 by at most 2^-50
+    (``MixtureOfGaussians``). This function uses the doubles without dividing them.
     """
     out = 1 - Range(q)
     found: dict[float, Range] = {0.0: out} if q < 1 else {}
