@@ -59,7 +59,7 @@ struct RowKernels {
     // Computes rounding_factors[k] = 2^e_k and squares[k] = |q_k|^2 of exact-products.md, section 2, where q_k are the
     // integers of row k. If the rounding factor is 0, the record contributes nothing. `least` is a power of two, and
     // |q_k| lies in about [least, 2 least). If `least` is 0, rows are not rounded to integers. The rounding factors are
-    // then 1 or 0, and squares[k] >= |x_k|^2.
+    // then 1 or 0, and squares[k] >= |x_k|^2. `squares` may be null.
     void (*units)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
                   double* rounding_factors, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
