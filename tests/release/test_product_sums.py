@@ -299,6 +299,9 @@ for dtype in (np.float32, np.float64):
     rows, integers = layers[4][0], np.zeros(layers[4][0].shape, np.int32)
     dense.round_scaled_dense_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
     h.update(integers.tobytes())
+    short = np.zeros(rows.shape, np.int16)
+    h.update(dense.round_dense_rows_to_integers(rows, 14, 2**15 - 129, short).tobytes())
+    h.update(short.tobytes())
     h.update(dense.compute_dense_inner_products(integers.reshape(7, 43, -1)).tobytes())
 print(_core.isa(), h.hexdigest())
 """
@@ -311,7 +314,7 @@ def test_the_instruction_set_changes_no_bit():
 
 @pytest.mark.parametrize("kind, largest", [(np.int16, 2), (np.int16, 2**15 - 129), (np.int32, 2**15 - 1),
                                            (np.int32, 2**15), (np.int32, 2**17 - 1)])  # fmt: skip
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 5, 33), (3, 64, 70), (1, 9, 700)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 5, 33), (3, 64, 70), (1, 9, 700), (2, 8, 96)])
 def test_inner_products_of_positions_are_exact(shape, kind, largest):
     """Some records have lengths below 2^15.5, and are multiplied in 32 bits. The others are multiplied in doubles."""
     g = np.random.default_rng(5)
@@ -322,16 +325,39 @@ def test_inner_products_of_positions_are_exact(shape, kind, largest):
     assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
 
 
-def test_inner_products_next_to_the_largest_of_32_bits_are_exact():
+def test_inner_products_of_the_least_integers_of_16_bits_are_exact():
+    x = np.full((1, 4, 32), -(2**15), np.int16)
+    assert (dense.compute_dense_inner_products(x) == 32.0 * 2**30).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 40), (1, 4, 64)])  # rows that are copied, and rows that are not
+def test_inner_products_next_to_the_largest_of_32_bits_are_exact(shape):
     """Squared lengths one below 2^31, and 2^31 itself."""
     for kind in (np.int16, np.int32):
         for rest in (0, 1):
-            x = np.zeros((1, 2, 40), kind)
+            x = np.zeros(shape, kind)
             x[0, 0, [0, 1, 33, 34, 35]] = 32767, 32767, 362, 5, rest
             x[0, 1] = -x[0, 0]
             wide = x.astype(np.int64)
             assert wide[0, 0] @ wide[0, 0] == 2**31 - 1 + rest
             assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("digits", [8, 12, 15])
+def test_rows_are_rounded_to_the_nearest_integers_of_a_length(dtype, digits):
+    """The rows have norms from the least normal float to near the largest, and some are zeros or not finite."""
+    g = np.random.default_rng(7)
+    rows = (g.normal(size=(40, 37)) * 10.0 ** np.linspace(-44, 36, 40)[:, None]).astype(dtype)
+    rows[3], rows[5, 1], rows[7, 2] = 0, np.nan, np.inf
+    rows[20, :5], rows[20, 5:] = (0.5, 1.5, -0.5, -2.5, 2.0 ** (digits - 1)), 0
+    found = np.full(rows.shape, 9, np.int16)
+    steps = dense.round_dense_rows_to_integers(rows, digits, 2**15 - 129, found)
+    assert (steps == dense.round_dense_inputs_to_units(rows, False, digits=digits).steps).all()
+    assert (np.flatnonzero(steps == 0) == [5, 7]).all()
+    assert steps[20] == 1
+    rows[[5, 7]] = 0
+    assert (found == np.clip(np.rint(rows.astype(float) * steps[:, None]), -(2**15) + 129, 2**15 - 129)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

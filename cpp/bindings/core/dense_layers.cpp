@@ -220,6 +220,17 @@ void scale_position_rows(const Matrix<T>& x, const Vector& factors, Integer most
     tightdp::scale_position_rows(rows);
 }
 
+template <class T>
+Vector round_position_rows(const Matrix<T>& x, int digits, std::int16_t most, Matrix<std::int16_t> out) {
+    require_fitting_numpy(x.ndim() == 2 && out.ndim() == 2 && x.shape(0) == out.shape(0) &&
+                          x.shape(1) == out.shape(1) && digits >= 1 && digits <= 15);
+    std::int16_t* const integers = out.mutable_data();
+    return fill_new_numpy<double>({x.shape(0)}, [&](double* factors) {
+        tightdp::round_position_rows<T>(
+            {x.data(), numpy_extent(x, 0), numpy_extent(x, 1), digits, most, factors, integers});
+    });
+}
+
 template <class Integer>
 Vector multiply_positions(const Matrix<Integer>& x) {
     require_fitting_numpy(x.ndim() == 3);
@@ -286,6 +297,7 @@ void bind_layers_of_type(py::module_& m) {
           "out"_a.noconvert());
     m.def("scale_rows", &scale_position_rows<T, std::int32_t>, "x"_a.noconvert(), "factors"_a, "most"_a,
           "out"_a.noconvert());
+    m.def("round_rows", &round_position_rows<T>, "x"_a.noconvert(), "digits"_a, "most"_a, "out"_a.noconvert());
     m.def("loss_residual", &loss_residual<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("loss_value", &loss_value<T>, "kind"_a, "width"_a, "z"_a.noconvert(), "targets"_a.noconvert());
     m.def("tanh", &tanh_of<T>, "x"_a.noconvert());

@@ -2,6 +2,7 @@
 // row for each position (docs/theory/exact-products.md, section 9). Rows of 16 bits whose squared norms are below 2^31
 // have inner products of 32 bits. Other rows are multiplied in doubles. Both ways are exact, so they return the same
 // numbers.
+#include <type_traits>
 #include <utility>
 
 #include "word_pairs.hpp"
@@ -39,9 +40,14 @@ TIGHTDP_VINLINE Words sum_inner_product_lanes(const Words* s) {
                                                             std::make_integer_sequence<int, kWords>());
 }
 
-// Computes the inner products of kDown rows at `left` with kAcross rows at `right`.
+template <int... lane>
+TIGHTDP_VINLINE Words transpose_inner_product_tile(Words tile, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(tile, tile, (lane % kDown * kAcross + lane / kDown)...);
+}
+
+// Computes the inner products of kDown rows at `left` with kAcross rows at `right`: out[i][j], and mirror[j][i].
 TIGHTDP_VINLINE void multiply_position_tile(const std::int16_t* left, const std::int16_t* right, std::int64_t width,
-                                   std::int32_t* out) {
+                                            std::int32_t* out, std::int32_t* mirror) {
     Words s[kDown * kAcross] = {};
     for (std::int64_t j = 0; j < width; j += kShorts) {
         Words a[kDown], b[kAcross];
@@ -56,38 +62,83 @@ TIGHTDP_VINLINE void multiply_position_tile(const std::int16_t* left, const std:
     for (int i = 0; i < kDown * kAcross; i += kWords) {
         const Words sums = sum_inner_product_lanes<kWords>(s + i);
         __builtin_memcpy(out + i, &sums, sizeof sums);
+        if constexpr (kWords == kDown * kAcross) {
+            const Words mirrored = transpose_inner_product_tile(sums, std::make_integer_sequence<int, kWords>());
+            __builtin_memcpy(mirror, &mirrored, sizeof mirrored);
+        }
     }
+    if constexpr (kWords != kDown * kAcross)
+        for (int i = 0; i < kDown * kAcross; ++i) mirror[i % kAcross * kDown + i / kAcross] = out[i];
+}
+
+// Writes `count` integers as doubles.
+template <int count>
+TIGHTDP_VINLINE void store_inner_products(const std::int32_t* integers, double* out) {
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i) out[i] = static_cast<double>(integers[i]);
+}
+
+// Tells whether the squared norm of a row of 16 bits is below 2^31. It may return false for a norm just below. For up
+// to 2^16 terms in a lane of floats, the sum is wrong by less than 2^-7 of it. The terms are sums of two squares, and
+// such a sum is negative only if both numbers are -2^15.
+TIGHTDP_VINLINE bool has_short_position_norm(const std::int16_t* x, std::int64_t width) {
+    using Floats = float __attribute__((vector_size(8 * kLanes)));
+    if (width > std::int64_t{1} << 19) return false;
+    Floats squares = {};
+    Words signs = {};
+    for (std::int64_t j = 0; j < width; j += kShorts) {
+        Words a, pairs = {};
+        __builtin_memcpy(&a, x + j, sizeof a);
+        MultiplyAdd::add_part_pairs(pairs, a, a);
+        signs |= pairs;
+        squares += __builtin_convertvector(pairs, Floats);
+    }
+    double square = 0;
+    std::int32_t sign = 0;
+    for (int i = 0; i < kWords; ++i) {
+        square += static_cast<double>(squares[i]);
+        sign |= signs[i];
+    }
+    return sign >= 0 && square < 0x1p31 * (1 - 0x1p-7);
 }
 
 // Copies the rows of one record to the scratch memory. Returns false if they do not fit in 16 bits, or if a squared
-// norm is 2^31 or larger.
+// norm may be 2^31 or larger.
 template <class Integer>
 TIGHTDP_VINLINE bool copy_short_positions(const Integer* __restrict x, std::int64_t positions, std::int64_t columns,
-                                     std::int16_t* __restrict out) {
+                                          std::int16_t* __restrict out) {
     constexpr int kParts = 16;
     const std::int64_t width = pad_layer_length(columns, kInnerColumns);
     for (std::int64_t t = 0; t < pad_layer_length(positions, kInnerPositions); ++t, out += width) {
         const std::int64_t length = t < positions ? columns : 0, whole = length / kParts * kParts;
-        double squares[kParts] = {};
         std::int32_t lost[kParts] = {};
         const auto take = [&](std::int64_t j, int part) {
             out[j] = static_cast<std::int16_t>(x[j]);
             lost[part] |= x[j] ^ out[j];
-            squares[part] += static_cast<double>(x[j]) * static_cast<double>(x[j]);
         };
         for (std::int64_t j = 0; j < whole; j += kParts)
             for (int part = 0; part < kParts; ++part) take(j + part, part);
         for (std::int64_t j = whole; j < length; ++j) take(j, 0);
         for (std::int64_t j = length; j < width; ++j) out[j] = 0;
-        double square = 0;
-        for (int part = 0; part < kParts; ++part) {
-            square += squares[part];
+        for (int part = 0; part < kParts; ++part)
             if (lost[part]) return false;
-        }
-        if (square >= 0x1p31) return false;
+        if (!has_short_position_norm(out, width)) return false;
         x += length;
     }
     return true;
+}
+
+// Returns the rows of one record in 16 bits, filled up with zeros, or null if an inner product may need more than 32
+// bits. Rows that have this form already are not copied.
+template <class Integer>
+TIGHTDP_VINLINE const std::int16_t* find_short_positions(const InnerProducts<Integer>& p, const Integer* x) {
+    if constexpr (std::is_same_v<Integer, std::int16_t>)
+        if (p.columns % kInnerColumns == 0 && p.positions % kInnerPositions == 0) {
+            for (std::int64_t t = 0; t < p.positions; ++t)
+                if (!has_short_position_norm(x + t * p.columns, p.columns)) return nullptr;
+            return x;
+        }
+    return copy_short_positions(x, p.positions, p.columns, p.scratch) ? p.scratch : nullptr;
 }
 
 // Multiplies the rows of one record in doubles.
@@ -111,10 +162,17 @@ void multiply_long_positions(const Integer* x, std::int64_t positions, std::int6
 
 void multiply_short_positions(const std::int16_t* x, std::int64_t positions, std::int64_t columns, double* out) {
     const std::int64_t width = pad_layer_length(columns, kInnerColumns);
-    alignas(64) std::int32_t tile[kDown * kAcross];
+    alignas(64) std::int32_t tile[kDown * kAcross], mirror[kDown * kAcross];
     for (std::int64_t s = 0; s < positions; s += kDown)
         for (std::int64_t t = s / kAcross * kAcross; t < positions; t += kAcross) {
-            multiply_position_tile(x + s * width, x + t * width, width, tile);
+            multiply_position_tile(x + s * width, x + t * width, width, tile, mirror);
+            if (s + kDown <= positions && t + kAcross <= positions) {
+                for (std::int64_t i = 0; i < kDown; ++i)
+                    store_inner_products<kAcross>(tile + i * kAcross, out + (s + i) * positions + t);
+                for (std::int64_t j = 0; j < kAcross; ++j)
+                    store_inner_products<kDown>(mirror + j * kDown, out + (t + j) * positions + s);
+                continue;
+            }
             for (std::int64_t i = 0; i < kDown && s + i < positions; ++i)
                 for (std::int64_t j = 0; j < kAcross && t + j < positions; ++j)
                     out[(s + i) * positions + t + j] = out[(t + j) * positions + s + i] = tile[i * kAcross + j];
@@ -126,8 +184,8 @@ void multiply_record_positions(const InnerProducts<Integer>& p) {
     for (std::int64_t k = 0; k < p.records; ++k) {
         const Integer* const x = p.x + k * p.positions * p.columns;
         double* const out = p.out + k * p.positions * p.positions;
-        if (copy_short_positions(x, p.positions, p.columns, p.scratch))
-            multiply_short_positions(p.scratch, p.positions, p.columns, out);
+        if (const std::int16_t* const rows = find_short_positions(p, x))
+            multiply_short_positions(rows, p.positions, p.columns, out);
         else
             multiply_long_positions(x, p.positions, p.columns, out);
     }

@@ -1,5 +1,6 @@
 #include "layer_positions.hpp"
 
+#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -14,6 +15,23 @@ void scale_position_rows(const ScaledRows<T, Integer>& r) {
                      [&](std::int64_t first, std::int64_t count) {
                          kernels.scale_positions({r.x + first * r.columns, count, r.columns, r.factors + first, r.most,
                                                   r.out + first * r.columns});
+                     });
+}
+
+template <class T>
+void round_position_rows(const RoundedRows<T>& r) {
+    const auto of_rows = TIGHTDP_SELECT_SIMD(layer_row_kernels)().of<T>();
+    const auto of_positions = TIGHTDP_SELECT_SIMD(position_kernels)().of<T>();
+    const double least = std::ldexp(1.0, r.digits - 1);
+    share_layer_rows(r.rows, 2 * static_cast<double>(r.rows) * static_cast<double>(r.columns), 1,
+                     [&](std::int64_t first, std::int64_t count) {
+                         // A row is in a cache when it is read a second time.
+                         for (std::int64_t k = first; k < first + count; ++k) {
+                             const T* const x = r.x + k * r.columns;
+                             of_rows.units(x, 1, r.columns, false, least, r.factors + k, nullptr);
+                             of_positions.scale_positions(
+                                 {x, 1, r.columns, r.factors + k, r.most, r.out + k * r.columns});
+                         }
                      });
 }
 
@@ -38,6 +56,8 @@ template void scale_position_rows(const ScaledRows<float, std::int16_t>&);
 template void scale_position_rows(const ScaledRows<float, std::int32_t>&);
 template void scale_position_rows(const ScaledRows<double, std::int16_t>&);
 template void scale_position_rows(const ScaledRows<double, std::int32_t>&);
+template void round_position_rows(const RoundedRows<float>&);
+template void round_position_rows(const RoundedRows<double>&);
 template void multiply_positions(const InnerProducts<std::int16_t>&);
 template void multiply_positions(const InnerProducts<std::int32_t>&);
 

@@ -9,6 +9,10 @@ namespace tightdp {
 template <class T, class Integer>
 void scale_position_rows(const ScaledRows<T, Integer>& rows);
 
+// Rounds rows to integers of `digits` digits. The integers are those of row_units and scale_position_rows.
+template <class T>
+void round_position_rows(const RoundedRows<T>& request);
+
 // Computes InnerProducts for the records of the request, whose `scratch` is not used.
 template <class Integer>
 void multiply_positions(const InnerProducts<Integer>& request);

@@ -17,6 +17,18 @@ struct ScaledRows {
     Integer* out;
 };
 
+// The arguments of round_position_rows. It computes factors[k] = 2^e such that out[k][j] = round(x[k][j] 2^e), confined
+// to `most`, has a norm of about 2^(digits - 1) to 2^digits. A row that is not finite gets the factor 0 and zeros.
+template <class T>
+struct RoundedRows {
+    const T* x;
+    std::int64_t rows, columns;
+    int digits;
+    std::int16_t most;
+    double* factors;
+    std::int16_t* out;
+};
+
 template <class T>
 struct PositionKernels {
     void (*scale_to_short)(const ScaledRows<T, std::int16_t>& rows);

@@ -153,7 +153,8 @@ template <class T>
 void compute_layer_rounding_factors(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
                                     double* rounding_factors, double* squares) {
     for (std::int64_t k = 0; k < rows; ++k, x += columns) {
-        rounding_factors[k] = squares[k] = 0;
+        rounding_factors[k] = 0;
+        if (squares) squares[k] = 0;
         Columns sums = {};
         for (std::int64_t j = 0; j < columns; j += kColumns) {
             const Columns c = load_layer_columns(x + j, columns - j);
@@ -167,10 +168,12 @@ void compute_layer_rounding_factors(const T* x, std::int64_t rows, std::int64_t 
         }
         if (least == 0) {
             rounding_factors[k] = 1;
-            squares[k] = square * kRoundedUp;
+            if (squares) squares[k] = square * kRoundedUp;
             continue;
         }
         const double rounding_factor = least / layer_power_below(__builtin_sqrt(square));
+        rounding_factors[k] = rounding_factor;
+        if (!squares) continue;
         Columns integers = {};
         for (std::int64_t j = 0; j < columns; j += kColumns) {
             const Columns c = load_layer_columns(x + j, columns - j);
@@ -180,7 +183,6 @@ void compute_layer_rounding_factors(const T* x, std::int64_t rows, std::int64_t 
                 integers.wide[i] = integers.wide[i] + Wide{low * low, high * high};
             }
         }
-        rounding_factors[k] = rounding_factor;
         squares[k] = total_layer_lanes(integers) +
                      (bias ? round_layer_number(rounding_factor) * round_layer_number(rounding_factor) : 0.0);
     }

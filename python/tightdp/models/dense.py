@@ -229,6 +229,15 @@ def round_scaled_dense_rows(rows: Array, factors: Vector, most: int, out: NDArra
     kernels.scale_rows(np.ascontiguousarray(rows), factors, most, out)
 
 
+def round_dense_rows_to_integers(rows: Array, digits: int, most: int, out: NDArray[np.int16]) -> Vector:
+    """Multiplies each row by a power of two, and writes the nearest integers, confined to ``most``, to ``out``.
+
+    Returns the powers of two, which are the steps of ``round_dense_inputs_to_units``. A row that is not finite gets
+    zeros, and 0 instead of a power.
+    """
+    return kernels.round_rows(np.ascontiguousarray(rows), digits, most, out)
+
+
 def compute_dense_inner_products(integers: NDArray[Any]) -> Vector:
     """Returns, for each record k, the inner products of its rows ``integers[k, s]`` and ``integers[k, t]``.
 

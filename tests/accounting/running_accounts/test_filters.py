@@ -77,8 +77,9 @@ def test_spending_stops_in_time_and_a_refusal_spends_nothing():
     with pytest.raises(dp.BudgetExceeded):
         f.spend(dp.PureDP(3.0))
     assert (f.spent, f.history) == before and f.spent <= f.cap
-    f.spend(dp.Gaussian(1000.0))
+    f.spend(dp.Gaussian(1000.0), count=3)
     assert len(f.history) == len(before[1]) + 1
+    assert f.spent_releases == sum(count for _, count in f.history)
 
 
 def test_gaussian_caps_keep_room_for_a_fixed_number_of_others():

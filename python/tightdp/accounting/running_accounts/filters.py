@@ -50,13 +50,15 @@ class _FilterState(NamedTuple):
 
     ``total`` is the sum of costs, and ``failed`` the sum of -log(1 - failure probability). The failure probability of a
     release is the probability that its mechanism differs from the mechanism that its cost covers. ``others_left`` has
-    the number of further releases of each mechanism in ``others``.
+    the number of further releases of each mechanism in ``others``. ``releases`` is the sum of the counts in
+    ``entries``.
     """
 
     total: Range
     failed: Range
     others_left: Mapping[Mechanism, int]
     entries: Entries = None
+    releases: int = 0
 
 
 @dataclass
@@ -117,6 +119,11 @@ class CappedFilter:
         """The releases spent so far, in order, with their counts."""
         return list_running_account_entries(self._shared.state.entries)
 
+    @property
+    def spent_releases(self) -> int:
+        """The number of releases spent so far, the sum of the counts in ``history``."""
+        return self._shared.state.releases
+
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Returns True if ``count`` more releases of ``mechanism`` are covered."""
         self._shared.require_own_process_of_account()
@@ -173,13 +180,13 @@ class CappedFilter:
 
     def _try_to_add_to_filter(self, before: _FilterState, price: _ReleaseCost) -> _FilterState | None:
         """Returns the state after the releases; None if the filter does not cover them."""
-        entries = (before.entries, price.mechanism, price.count)
+        entries, releases = (before.entries, price.mechanism, price.count), before.releases + price.count
         paid = price.paid
         if isinstance(paid, PoissonSampled) and paid not in before.others_left:
             paid = paid.mechanism  # the mechanism on all records dominates the sampled one
         left = before.others_left.get(paid, 0) - price.count
         if left >= 0:  # the cap was chosen with room for these releases
-            return _FilterState(before.total, before.failed, {**before.others_left, paid: left}, entries)
+            return _FilterState(before.total, before.failed, {**before.others_left, paid: left}, entries, releases)
         if price.release_cost == INF:
             return None
         total, failed = before.total + price.count * Range(price.release_cost), before.failed
@@ -189,7 +196,7 @@ class CappedFilter:
                 return None
         if total.hi > self.cap:
             return None
-        return _FilterState(total, failed, before.others_left, entries)
+        return _FilterState(total, failed, before.others_left, entries, releases)
 
 
 class PrivacyFilter(CappedFilter):

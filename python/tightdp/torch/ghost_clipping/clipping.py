@@ -92,8 +92,7 @@ class OnePassSums(GradientSums):
             check_recorded_calls_complete(losses, self._parameters, calls)
             return differentiate_losses_on_record_axis(losses, [call.edge for call in calls])
 
-        with recorder:
-            found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping)
+        found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping, recorder)
         with torch.no_grad():
             return self._collect_gradient_factors(recorder.calls, found)
 

@@ -139,12 +139,10 @@ def _round_position_rows(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Ten
     Returns the integers in int16, the powers of two, and the inner products of each record's vectors of integers.
     ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
     """
-    flat = rows.view(-1, rows.shape[2]).numpy()
-    steps = dense.round_dense_inputs_to_units(flat, False, digits=digits).steps
-    steps = torch.from_numpy(steps).view(rows.shape[:2])
-    integers = torch.empty(rows.shape, dtype=torch.int16)
-    _scale_position_rows(rows, steps, LARGEST_ENTRY, integers)
-    return integers, steps, torch.from_numpy(dense.compute_dense_inner_products(integers.numpy()))
+    flat, integers = rows.view(-1, rows.shape[2]).numpy(), torch.empty(rows.shape, dtype=torch.int16)
+    steps = dense.round_dense_rows_to_integers(flat, digits, LARGEST_ENTRY, integers.view(flat.shape).numpy())
+    inner = torch.from_numpy(dense.compute_dense_inner_products(integers.numpy()))
+    return integers, torch.from_numpy(steps).view(rows.shape[:2]), inner
 
 
 def _scale_position_rows(rows: Tensor, factors: Tensor, most: int, out: Tensor) -> None:

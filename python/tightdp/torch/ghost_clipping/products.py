@@ -126,18 +126,30 @@ class ProductSums(IntegerSums, OnePassSums):
 
         With ``last`` some of these records may be added when the sums are released.
         """
+        step = self._choose_records_to_add(factors, records)
+        for start in range(0, records, step):
+            some = slice(start, min(records, start + step))
+            chosen = None if weights is None else weights[some] > 0
+            whole = some == slice(0, records)
+            sliced = factors if whole else {i: _slice_factors_by_record(each, some) for i, each in factors.items()}
+            self._add_slice_of_gradient_factors(sliced, chosen, last=last and some.stop == records)
+        names = list(self._parameters)
+        self._ways |= {names[i]: _name_way_of_gradient_factors(each) for i, each in factors.items()}
+
+    def _choose_records_to_add(self, factors: dict[int, GradientFactors], records: int) -> int:
+        """Returns the number of records whose gradients are added at a time.
+
+        It is a power of two, at least ``records`` if all of them are added at once.
+        """
+        every = 1 << (records - 1).bit_length() if records else 1
+        if self._count_gradient_factor_entries(factors, every) <= CACHED_ENTRIES:
+            return every  # fewer records have no more entries, so the loop would end here
         step = 1
         while step < records and self._count_gradient_factor_entries(factors, 2 * step) <= (
             CACHED_ENTRIES if step >= LEAST_PRODUCT_RECORDS else MOST_HELD_ENTRIES
         ):
             step *= 2
-        for start in range(0, records, step):
-            some = slice(start, min(records, start + step))
-            chosen = None if weights is None else weights[some] > 0
-            sliced = {i: _slice_factors_by_record(each, some) for i, each in factors.items()}
-            self._add_slice_of_gradient_factors(sliced, chosen, last=last and some.stop == records)
-        names = list(self._parameters)
-        self._ways |= {names[i]: _name_way_of_gradient_factors(each) for i, each in factors.items()}
+        return step
 
     def _count_gradient_factor_entries(self, factors: dict[int, GradientFactors], records: int) -> int:
         """Returns the number of entries in the formed gradients of ``records`` records."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -34,13 +35,16 @@ class RecordAxis:
         self._numbers: Any = None
 
     def apply_along_record_axis(
-        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any]
-    ) -> Any:
+        self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, then: Callable[[Any], Any],
+        recording: AbstractContextManager[Any],
+    ) -> Any:  # fmt: skip
         """Applies the model to each record of a batch alone. Returns ``then(losses)``, where ``losses`` is the array of
         the losses of all records.
 
         ``then`` is called inside ``torch.func.vmap``, so that it can run the backward pass there. During the backward
         pass, activation checkpoints repeat parts of the forward pass, and these parts have to run under vmap again.
+        The model and ``then`` run in the context ``recording``. PyTorch's own preparations run outside of it, because
+        each function that is called in it takes longer.
         """
         tensors, rebuild = collated_batch.split_collated_batch(batch, self.records)
         found, losses = [], []
@@ -52,18 +56,19 @@ class RecordAxis:
         def take_record_along_axis(numbers: Any, *one: Any) -> Any:
             """Returns the loss of one record. Calls ``then`` with the losses of all records, and keeps its result."""
             self._numbers = numbers
-            each = loss_fn(model, rebuild([tensor.unsqueeze(0) for tensor in one]))
-            if isinstance(each, torch.Tensor) and each.shape == (1,):
-                self.compute_along_record_axis(keep_losses_along_record_axis, (each[0],))
-            else:
-                shown = each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each
-                model_checks.check_loss_tensor_of_model(shown, 1)
-            found.append(then(model_checks.check_loss_tensor_of_model(losses[0], self.records)))
+            given = rebuild([tensor.unsqueeze(0) for tensor in one])
+            with recording, run_under_vmap():
+                each = loss_fn(model, given)
+                if isinstance(each, torch.Tensor) and each.shape == (1,):
+                    self.compute_along_record_axis(keep_losses_along_record_axis, (each[0],))
+                else:
+                    shown = each.new_empty(each.shape) if isinstance(each, torch.Tensor) else each
+                    model_checks.check_loss_tensor_of_model(shown, 1)
+                found.append(then(model_checks.check_loss_tensor_of_model(losses[0], self.records)))
             return each
 
         try:
-            with run_under_vmap():
-                torch.func.vmap(take_record_along_axis, randomness="different")(torch.arange(self.records), *tensors)
+            torch.func.vmap(take_record_along_axis, randomness="different")(torch.arange(self.records), *tensors)
         except (RuntimeError, NotImplementedError) as error:
             if not any(sign in str(error) for sign in VMAP_ERROR_SIGNS):
                 raise
@@ -88,19 +93,20 @@ class RecordAxis:
         call is made inside another transform of ``torch.func``.
         """
 
-        def apply_to_records_along_axis(dims: Any, shared_dims: Any, tensors: Any, shared: Any) -> Any:
+        def apply_to_records_along_axis(dims: Any, given: Any) -> Any:
             """Calls ``function`` with arrays whose first axis is that of the records."""
-            if any(True for _ in _yield_dims_of_record_axis(shared_dims)):
+            if any(dim is not None for dim in dims[len(tensors) :]):
                 raise Unsupported("an argument other than its input depends on the records")
             arrays = [
                 x.expand(self.records, *x.shape) if dim is None else x.movedim(dim, 0)
-                for x, dim in zip(tensors, dims, strict=True)
+                for x, dim in zip(given[: len(tensors)], dims, strict=False)
             ]
             if any(len(array) != self.records for array in arrays):  # PyTorch does not notice tensors of another batch
                 raise ValueError(f"{KEEPS_NOTHING}: a tensor has an entry for each record of an earlier batch")
             return function(*arrays, *shared)
 
-        return _apply(apply_to_records_along_axis, self._numbers, tensors, shared)
+        # ``function`` gets ``shared`` as it is, because none of its tensors has the axis of records.
+        return _apply(apply_to_records_along_axis, self._numbers, *tensors, *list_tensors(shared))
 
     def has_record_axis(self, x: Any) -> bool:
         """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
@@ -110,7 +116,7 @@ class RecordAxis:
             found.append(dims[0] is not None)
             return torch.zeros(self.records)
 
-        _apply(note_record_axis, self._numbers, (x,), ())
+        _apply(note_record_axis, self._numbers, x)
         return found[0]
 
     def has_gradient(self, x: Any) -> bool:
@@ -126,10 +132,13 @@ class RecordAxis:
 
 
 class _ArrayFunction(torch.autograd.Function):
-    """A function that works only under ``torch.func.vmap``, where its ``rule`` gets the arrays of all records."""
+    """A function that works only under ``torch.func.vmap``, where its ``rule`` gets the arrays of all records.
+
+    The arguments are not nested, because PyTorch takes nested arguments apart several times in each call.
+    """
 
     @staticmethod
-    def forward(rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
+    def forward(rule: Any, numbers: Any, *tensors: Any) -> Any:
         raise Unsupported("it is inside another torch.func transform")
 
     @staticmethod
@@ -141,18 +150,19 @@ class _ArrayFunction(torch.autograd.Function):
         raise Unsupported("it is inside another torch.func transform")
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, rule: Any, numbers: Any, tensors: Any, shared: Any) -> Any:
-        _, of_numbers, of_tensors, of_shared = in_dims
+    def vmap(info: Any, in_dims: Any, rule: Any, numbers: Any, *tensors: Any) -> Any:
+        _, of_numbers, *of_tensors = in_dims
         if of_numbers is None:
             raise Unsupported("it is inside another torch.func transform")
-        found = rule(of_tensors, of_shared, tensors, shared)
+        found = rule(of_tensors, tensors)
         return found, 0 if isinstance(found, torch.Tensor) else (0,) * len(found)
 
 
 _ArrayFunction.forward.__signature__ = inspect.signature(_ArrayFunction.forward)  # type: ignore[attr-defined]
 """Signature of ``forward``, for which PyTorch asks in each call. Storing it halves the time of a call."""
 _apply: Any = _ArrayFunction.apply
-"""Calls a rule with arrays. The arguments are (rule, a number for each record, tensors, shared arguments)."""
+"""Calls a rule with the places of the axis of records, and with arrays. The arguments are (rule, a number for each
+record, *tensors)."""
 
 
 _run_backward: Any = getattr(torch.autograd.graph, "_engine_run_backward", None)
@@ -176,12 +186,19 @@ def differentiate_losses_on_record_axis(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def _yield_dims_of_record_axis(dims: Any) -> Any:
-    """Yields the numbers in a nest of tuples, lists and dicts."""
-    if isinstance(dims, dict):
-        dims = list(dims.values())
-    if isinstance(dims, (tuple, list)):
-        for each in dims:
-            yield from _yield_dims_of_record_axis(each)
-    elif dims is not None:
-        yield dims
+def list_tensors(found: Any) -> list[Any]:
+    """Returns the tensors in a nest of lists, tuples and dicts."""
+    if isinstance(found, torch.Tensor):
+        return [found]
+    if isinstance(found, dict):
+        found = found.values()
+    elif not isinstance(found, (list, tuple)):
+        return []
+    # Tensors and empty nests are told apart here, because a call for each of them would take longer.
+    listed = []
+    for each in found:
+        if isinstance(each, torch.Tensor):
+            listed.append(each)
+        elif isinstance(each, (list, tuple, dict)) and each:
+            listed += list_tensors(each)
+    return listed

@@ -7,8 +7,9 @@ use that cannot be clipped in one pass is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from .call_rules import Parts, Unsupported
 from .calls import RULES
 from .factors import GradientRows
 from .pooling import compute_max_pool2d
-from .record_axis import RecordAxis
+from .record_axis import RecordAxis, list_tensors
 
 _SPREAD = {
     getattr(where, name)
@@ -41,6 +42,8 @@ _FOR_ALL_RECORDS: dict[Any, Callable[..., Any]] = {
 _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "resize_as_", "set_"}
 """Names of functions that would access gradients or memory of all records, and are refused."""
 
+
+_read_name = lru_cache(256)(resolve_name)
 
 Kind = tuple[str, tuple[str, ...]]
 """Name of a function, and the names of the parameters that go through it."""
@@ -94,7 +97,7 @@ class CallRecorder(TorchFunctionMode):
             )
         if func in _FOR_ALL_RECORDS:
             return _FOR_ALL_RECORDS[func](self._axis, *args, **kwargs)
-        used = [x for x in _find_tensors((args, kwargs)) if id(x) in self._names]
+        used = [x for x in list_tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
         try:
@@ -107,7 +110,7 @@ class CallRecorder(TorchFunctionMode):
             found = func(*args, **kwargs)
         except Unsupported as why:
             raise refuse_unclippable_call(self._name_recorded_call(func, used), str(why)) from None
-        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in _find_tensors(found)):
+        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in list_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refuse_unclippable_call(
                 self._name_recorded_call(func, used),
@@ -116,7 +119,7 @@ class CallRecorder(TorchFunctionMode):
         return found  # a value without a gradient, such as a shape, a dtype or a constant
 
     def _name_recorded_call(self, func: Any, used: list[Any]) -> Kind:
-        return resolve_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
+        return _read_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
 
     def _apply_recorded_linear(self, input: Any, weight: Any, bias: Any) -> Any:
         return self.__torch_function__(F.linear, (), (input, weight, bias))
@@ -133,7 +136,7 @@ class CallRecorder(TorchFunctionMode):
                 self._record_repeated_parameter(func, x, input)
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
-                before = [each.grad_fn for each in _find_tensors([x, rest, kwargs]) if id(each) not in trained]
+                before = [each.grad_fn for each in list_tensors([x, rest, kwargs]) if id(each) not in trained]
                 self._record_call(
                     func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
                 )
@@ -184,13 +187,3 @@ def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
 def _is_recorded_view_of_vector(func: Any, used: list[Any]) -> bool:
     """Tells whether a call makes a view of a vector. A vector is small enough to be repeated for each record."""
     return func in _VIEWS and len(used) == 1 and used[0].numel() == max(used[0].shape)
-
-
-def _find_tensors(found: Any) -> Iterator[Any]:
-    if isinstance(found, torch.Tensor):
-        yield found
-    elif isinstance(found, (list, tuple)):
-        for each in found:
-            yield from _find_tensors(each)
-    elif isinstance(found, dict):
-        yield from _find_tensors(list(found.values()))

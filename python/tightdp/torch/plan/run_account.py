@@ -40,7 +40,7 @@ class RunAccount:
     @property
     def charged_steps(self) -> int:
         """Number of steps charged so far, including a step that failed after its charge."""
-        return sum(count for _, count in self._budget.history)
+        return self._budget.spent_releases
 
     @property
     def remaining_steps(self) -> int:
