@@ -28,7 +28,7 @@ void round_position_rows(const RoundedRows<T>& r) {
                          // A row is in a cache when it is read a second time.
                          for (std::int64_t k = first; k < first + count; ++k) {
                              const T* const x = r.x + k * r.columns;
-                             of_rows.units(x, 1, r.columns, false, least, r.factors + k, nullptr);
+                             of_rows.factors(x, 1, r.columns, false, least, r.factors + k, nullptr);
                              of_positions.scale_positions(
                                  {x, 1, r.columns, r.factors + k, r.most, r.out + k * r.columns});
                          }
