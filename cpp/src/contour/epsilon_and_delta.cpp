@@ -60,7 +60,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     // most delta, epsilon is 0.
     double distance = std::erf(0.35355339059327376220 * std::sqrt(composition.gaussian_mu2));
     const bool replace = composition.direction == Direction::replace;
-    // If the direction is "add" and there are no plain Gaussians, `most` is the largest loss, and epsilon is at most that.
+    // If the direction is "add" and there are no plain Gaussians, `most` is the largest loss, which bounds epsilon.
     double most = composition.direction == Direction::add && composition.gaussian_mu2 == 0 ? 0 : HUGE_VAL;
     double largest_distance = distance;  // a lower bound on delta(0), because one part reveals no more than the whole
     for (const Sampled& s : composition.sampled) {

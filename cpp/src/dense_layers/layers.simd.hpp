@@ -59,7 +59,8 @@ struct RowKernels {
     // Computes for each row k a power of two, rounding_factors[k], and squares[k] = |q_k|^2. Here q_k is the row times
     // the rounding factor, rounded to integers (exact-products.md, section 2). If the rounding factor is 0, the record
     // contributes nothing. `least` is a power of two, and |q_k| lies in about [least, 2 least). If `least` is 0, rows
-    // are not rounded to integers. The rounding factors are then 1 or 0, and squares[k] >= |x_k|^2. `squares` may be null.
+    // are not rounded to integers. The rounding factors are then 1 or 0, and squares[k] >= |x_k|^2. `squares` may be
+    // null.
     void (*factors)(const T* x, std::int64_t rows, std::int64_t columns, bool bias, double least,
                     double* rounding_factors, double* squares);
     void (*quantize)(const QuantizedRows<T>& r);
