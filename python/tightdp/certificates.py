@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ._support import _check
 from ._support.strict_json import check_json_entries, parse_json, read_json_value
 from .composition import Composable, Composition
 from .mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
@@ -73,6 +74,8 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text, and proves nothing."""
+        if not isinstance(text, str):
+            raise ValueError(f"text must be a string, the JSON of a certificate, got {_check.describe_argument(text)}")
         plain = parse_json(text)
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or type(plain["version"]) is not int or plain["version"] != VERSION:

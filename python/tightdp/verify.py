@@ -352,7 +352,10 @@ class Atoms(Pair):
         return Atoms(("steps", times, *self.name), compute_table)
 
     def leave_out_faint_losses(self, faint: arb) -> Atoms:
-        """Returns the pair without losses of a mass below ``faint``, whose curves are between 0 and their mass."""
+        """Returns the pair without losses of a mass below ``faint``, whose curves are between 0 and their mass.
+
+        Only moments and the mass at infinity may be asked of the result. Its reversed pair is not defined.
+        """
 
         def compute_table() -> AtomTable:
             atoms, infinity, hidden = self.build_atom_balls()
@@ -885,6 +888,8 @@ def cut_verified_cells_into_boxes(edges: list[arb], floors: list[arb]) -> list[t
 
 def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
     """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
+    if not nodes:
+        return [acb(0)] * n
     block = math.isqrt(n - 1) + 1
 
     def list_powers(base: acb, count: int, first: acb) -> list[acb]:
@@ -1181,7 +1186,7 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
     plan = plan_verified_inversion(run, epsilon, bits, smooth)
     c, h, n = plan.c, plan.h, plan.n
     ctx.prec = bits + 80
-    WORK.count_certificate_work(10 * n)
+    WORK.count_certificate_work(10 * n * len(run))
     values = [acb(1)] * n
     for pair, count in run.items():
         moments = pair.compute_verified_moment_balls(c, h, n, bits + 30)

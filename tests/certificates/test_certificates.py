@@ -309,6 +309,15 @@ def test_a_smoothed_transform_is_on_either_side_of_the_sum_over_all_outputs(reve
         assert high - low < truth * 2.0 ** (12 - bits)
 
 
+def test_a_pair_whose_losses_are_all_faint_is_smoothed():
+    """A failure of probability close to 1 hides nearly all of a part, and delta is nearly 1."""
+    parts = [[{"type": "Laplace", "noise_multiplier": 1.0}, 3],
+             [{"type": "ApproximateDP", "epsilon": 1.0, "delta": 1 - 2e-8}, 1]]  # fmt: skip
+    plain = {"format": verify.FORMAT, "version": 1, "composition": parts, "neighbors": "remove", "epsilon": 0.5}
+    assert verify.check(json.dumps({**plain, "delta": [0.9, 0.999999990968326]}))
+    assert not verify.check(json.dumps({**plain, "delta": [0.9, 1 - 2e-8]}))
+
+
 def test_replaced_records_of_samples_with_integer_noise_have_the_pair_of_two_opposite_shifts():
     """Delta by enumeration of the integers: noise around 0, 2 and -2."""
     mp = pytest.importorskip("mpmath").mp
@@ -736,6 +745,22 @@ def test_an_infinite_end_claims_nothing():
     found = dp.ApproximateDP(0.1, 1e-3).certificate(delta=1e-6)
     assert found.upper == math.inf
     assert "nothing is claimed" in verify.explain(found.to_json())
+
+
+@pytest.mark.parametrize("option", ["--model", "--ledger"])
+def test_a_certificate_is_compared_with_no_model_and_no_ledger(option, tmp_path, capsys):
+    """Both options were left unread, and the exit code said that all agreed."""
+    from tightdp import cli
+
+    (tmp_path / "c.json").write_text(dp.Gaussian(2.0).certificate(delta=1e-5).to_json())
+    assert cli.main(["verify", str(tmp_path / "c.json"), option, str(tmp_path / "none")]) == 2
+    assert "certificate, which names no" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", [None, {}, b"{}", 3])
+def test_a_certificate_is_read_from_a_text(text):
+    with pytest.raises(ValueError, match="text must be a string"):
+        dp.Certificate.from_json(text)
 
 
 def test_the_command_line_verifies_certificates(tmp_path, capsys):

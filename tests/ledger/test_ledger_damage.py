@@ -109,6 +109,15 @@ def test_a_database_that_was_set_otherwise(file, name, message):
     assert len(ledger.history) == len(dp.Ledger(file).history) == 8
 
 
+@pytest.mark.parametrize("table", ["spent", "progress"])
+def test_a_trigger_that_drops_what_is_written(file, table):
+    """With such a trigger, a charge returned and nothing was on the disk."""
+    change(file, f"CREATE TRIGGER mine BEFORE INSERT ON tightdp_{table} BEGIN SELECT RAISE(IGNORE); END")
+    refused(file, "not as they were made.*nothing was spent")
+    change(file, "DROP TRIGGER mine")
+    assert len(dp.Ledger(file).history) == 8
+
+
 def test_a_file_of_another_version(file):
     change(file, "DROP TRIGGER tightdp_ledger_update", "UPDATE tightdp_ledger SET format = 1")
     refused(file, "is a ledger of format 1, and this version reads format 2")

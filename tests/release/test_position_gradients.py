@@ -139,6 +139,21 @@ def test_a_record_has_the_same_bits_beside_others(threads):
     assert_same_bits(found, form_by_reference(images, errors, given_settings))
 
 
+@pytest.mark.parametrize(
+    ("image", "output", "settings"),
+    [
+        ((8, 1, 1), (4, 1, 1), ((1, 1, 1), (6148914691236517206, 1, 1), (0, 0, 0), (1, 1, 1))),
+        ((8, 1, 1), (1, 1, 1), ((4, 1, 1), (1, 1, 1), (0, 0, 0), (6148914691236517206, 1, 1))),
+        ((2, 2, 1), (1, 1, 1), ((1, 1, 1), (1, 1, 1), (2**31 - 1, 2**31 - 1, 0), (1, 1, 1))),
+        ((2, 2, 2), (1, 1, 1), ((1, 1, 1), (1, 1, 1), (2**30, 2**30, 2**30), (1, 1, 1))),
+    ],
+)
+def test_shapes_whose_sizes_overflow_are_refused(image, output, settings):
+    """The first two passed a check of 64-bit integers that wrapped around."""
+    with pytest.raises(ValueError, match="shape|fit"):
+        dense.form_dense_convolution_gradients(np.ones((1, 1, *image), "f"), np.ones((1, 1, *output), "f"), *settings)
+
+
 DIGEST = """
 import hashlib, numpy as np
 from tightdp import _core

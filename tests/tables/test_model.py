@@ -227,7 +227,7 @@ def test_what_is_no_json(tmp_path, text):
         (["predict", "m.json", "nowhere.csv"], "nowhere.csv"),
         (["predict", "nowhere.json", "m.json"], "nowhere.json"),
         (["predict", "m.json", "other.csv"], "table must have the columns age, clinic"),
-        (["predict", "m.json", "new.csv", "--out", "new.csv"], "must not be the file that records are read from"),
+        (["predict", "m.json", "new.csv", "--out", "new.csv"], "must not be a file that the command reads"),
         (["predict", "m.json", "new.csv", "--out", "m.json"], "must not be the file"),
         (["statement", "m.json", "--out", "m.json"], "must not be the file"),
         (["statement", "new.csv"], "new.csv: "),

@@ -177,7 +177,7 @@ def test_the_model_does_not_replace_the_data(table, way, capsys):
         out = table.parent / ".." / table.parent.name / table.name
     before = out.read_bytes()
     assert main(["train", str(table), *COMMON, "--epsilon", "1", "--out", str(out), *more]) == 2
-    reason = "this is a link" if way == "symlink" else "must not be the file that records are read from"
+    reason = "this is a link" if way == "symlink" else "must not be a file that the command reads"
     assert reason in capsys.readouterr().err
     assert out.read_bytes() == before
 

@@ -1,4 +1,6 @@
 // tightdp._core: dense layers. The file python/tightdp/models/dense.py checks the arguments.
+#include <algorithm>
+
 #include "../bind.hpp"
 #include "../draw_limits.hpp"
 #include "../sealed_stream.hpp"
@@ -266,14 +268,20 @@ Matrix<float> form_convolution_gradients(const Matrix<float>& images, const Matr
                                           padding,
                                           dilation,
                                           nullptr};
+    constexpr std::int64_t most = std::int64_t{1} << 31;  // no sum or product of two such numbers overflows
+    double entries = static_cast<double>(request.channels);
     for (std::size_t a = 0; a < 3; ++a) {
         const auto axis = static_cast<int>(a) + 2;
         request.image[a] = numpy_extent(images, axis), request.output[a] = numpy_extent(errors, axis);
         require_fitting_numpy(kernel[a] > 0 && stride[a] > 0 && padding[a] >= 0 && dilation[a] > 0);
+        require_fitting_numpy(std::max({request.image[a], request.output[a], kernel[a], stride[a], padding[a],
+                                        dilation[a]}) < most);
+        entries *= static_cast<double>(request.image[a] + 2 * padding[a]);
         require_fitting_numpy(request.output[a] == 0 ||
                               (request.output[a] - 1) * stride[a] + (kernel[a] - 1) * dilation[a] <
                                   request.image[a] + 2 * padding[a]);
     }
+    require_fitting_numpy(entries < 0x1p40);  // the padded image of one record
     std::vector<py::ssize_t> shape{errors.shape(0), errors.shape(1), images.shape(1)};
     for (const std::int64_t size : kernel) shape.push_back(static_cast<py::ssize_t>(size));
     return fill_new_numpy<float>(std::move(shape), [&](float* out) {

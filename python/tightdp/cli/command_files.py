@@ -96,7 +96,7 @@ def check_command_output(
         raise ValueError(f"--out {out}: must be a file, and this is a link: name the file that it leads to")
     for given in inputs:
         if given is not None and given.exists() and out.exists() and out.samefile(given):
-            raise ValueError(f"--out {out}: must not be the file that records are read from")
+            raise ValueError(f"--out {out}: must not be a file that the command reads")
     _check_ledger_owns_no_cli_file(out)
     if out.is_file():
         _check_file_may_be_replaced(out, force, writes, headers)

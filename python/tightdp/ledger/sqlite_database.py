@@ -136,11 +136,15 @@ class SQLiteLedgerStore:
             lock.release_lock()
 
     def check_tables(self, run: Run, made: tuple[str, ...]) -> None:
+        """Raises LedgerError if the file is damaged, lacks one of the statements ``made``, or has other triggers."""
         ((found,),) = run("PRAGMA integrity_check(1)")
         if found != "ok":
             raise LedgerError(f"{self.name}: is damaged: {found}; {UNDONE}")
         changed = run("PRAGMA user_version") + run("PRAGMA application_id") != [(0,), (0,)]
-        if changed or not {(sql,) for sql in made} <= set(run("SELECT sql FROM sqlite_master")):
+        expected = {(sql,) for sql in made}
+        # A trigger of somebody else may keep an entry from being written.
+        triggers = set(run("SELECT sql FROM sqlite_master WHERE type = 'trigger'"))
+        if changed or not triggers <= expected <= set(run("SELECT sql FROM sqlite_master")):
             raise LedgerError(f"{self.name}: is damaged: its tables are not as they were made; {UNDONE}")
 
     def list_tables(self, run: Run) -> set[str]:

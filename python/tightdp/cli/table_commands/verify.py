@@ -62,6 +62,9 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 def run_command(arguments: argparse.Namespace) -> int:
     """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
     if (certificate := _find_verify_command_certificate(arguments.file)) is not None:
+        for option in ("model", "ledger"):
+            if getattr(arguments, option) is not None:
+                raise ValueError(f"{arguments.file}: is a certificate, which names no {option}: leave out --{option}")
         return _print_verify_command_certificate(arguments.file, certificate, arguments.json, arguments.patient)
     statement, verdict, at = _verify_command_file(arguments.file, arguments.patient)
     if arguments.model is not None:
