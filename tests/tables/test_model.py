@@ -228,8 +228,8 @@ def test_what_is_no_json(tmp_path, text):
         (["predict", "nowhere.json", "m.json"], "nowhere.json"),
         (["predict", "m.json", "other.csv"], "table must have the columns age, clinic"),
         (["predict", "m.json", "new.csv", "--out", "new.csv"], "must not be a file that the command reads"),
-        (["predict", "m.json", "new.csv", "--out", "m.json"], "must not be the file"),
-        (["statement", "m.json", "--out", "m.json"], "must not be the file"),
+        (["predict", "m.json", "new.csv", "--out", "m.json"], "must not be a file"),
+        (["statement", "m.json", "--out", "m.json"], "must not be a file"),
         (["statement", "new.csv"], "new.csv: "),
     ],
 )
