@@ -45,6 +45,7 @@ from .estimators.shared.sklearn_interface import (
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
+from .preprocessing.scalers import BoundedTransformer
 from .preprocessing.steps import NamedTransformers, check_named_transformer_steps
 from .preprocessing.transformer import PrivateTransformer
 from .preprocessing.transformer_input import (
@@ -261,10 +262,12 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
-        # Steps may change the number of features, which only the first step is known to get.
-        charges = (step.charge_for(n_features) if step is first[0][1] else step.charge_for() for step in private)
-        before = sum(charges, Composition())
-        features = (first and count_features_of_bounds(last.bounds)) or n_features  # steps may change their number
+        before, known = Composition(), n_features  # 0 where nobody knows before ``fit`` how many features a step gets
+        for _, step in first:
+            if step in private:
+                before += step.charge_for(known) if known else step.charge_for()
+            known = _count_features_after_pipeline_step(step, known)
+        features = known or count_features_of_bounds(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
         # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
@@ -389,6 +392,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         tags.input_tags.allow_nan = False  # predictions refuse missing numbers that no step has filled in
         tags.input_tags.sparse = not _is_pipeline_in_memory(self.steps[-1][1])
         return tags
+
+
+def _count_features_after_pipeline_step(step: Any, given: int) -> int:
+    """Returns how many features a step makes of ``given`` ones, or 0 if this is not known before it is fitted."""
+    if isinstance(step, DPPCA):
+        return step.n_components
+    return given if isinstance(step, BoundedTransformer) else 0
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

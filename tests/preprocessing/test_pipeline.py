@@ -261,3 +261,24 @@ def test_data_frames_are_taken_by_name(people):
     np.testing.assert_array_equal(model.decision_function(moved), model.decision_function(frame))
     with pytest.raises(ValueError, match="stand more than once: income"):
         model.predict(frame[["income", "income", "age"]])
+
+
+@pytest.mark.parametrize(
+    ("step", "width"),
+    [(DPPCA(1), 1), (MinMaxScaler(domain=(0, 1)), 3), (MinMaxScaler(), 3)],
+    ids=["pca", "fixed", "learned"],
+)
+def test_bounds_for_another_number_of_features_are_refused_before_the_charge(step, width, tmp_path):
+    """``charge_for`` took them, and ``fit`` refused them after the ledger had paid."""
+    ledger = dp.Ledger.create(tmp_path / "a.ledger", epsilon=20.0, delta=1e-2, dataset="a")
+    x, y = np.linspace(0, 1, 240).reshape(80, 3), np.linspace(0, 1, 80)
+    for d in (width, width + 1):
+        last = Ridge(bounds=(np.zeros(d), np.ones(d)), target_bounds=(0, 1))
+        model = PrivatePipeline([("s", step), ("m", last)], epsilon=2.0, delta=1e-5, ledger=ledger)
+        if d == width:
+            assert model.charge_for(3)
+            continue
+        for ask in (lambda model=model: model.charge_for(3), lambda model=model: model.fit(x, y)):
+            with pytest.raises(ValueError, match="bounds must be"):
+                ask()
+    assert not ledger.history
