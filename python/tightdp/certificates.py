@@ -92,6 +92,8 @@ class Certificate:
             raise ValueError(f"{asked} must have a lower end that is at most the upper end")
         read_json_value(Neighbors, plain["neighbors"], "neighbors")
         at = read_json_value(float, plain[given], given)
+        if given == "delta" and not 0 <= at < 1:
+            raise ValueError(f"delta must be a number in [0, 1), got {at!r}")
         epsilon, delta = (None, at) if asked == "epsilon" else (at, None)
         return cls(composition, plain["neighbors"], epsilon, delta, lower, upper)
 

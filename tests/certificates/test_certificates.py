@@ -763,6 +763,13 @@ def test_a_certificate_is_read_from_a_text(text):
         dp.Certificate.from_json(text)
 
 
+@pytest.mark.parametrize("delta", ["-1", "1", "1.5"])
+def test_a_certificate_about_no_delta_is_refused(delta):
+    text = dp.Gaussian(2.0).certificate(delta=1e-5).to_json().replace("1e-05", delta)
+    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\)"):
+        dp.Certificate.from_json(text)
+
+
 def test_the_command_line_verifies_certificates(tmp_path, capsys):
     from tightdp import cli
 

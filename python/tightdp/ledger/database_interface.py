@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -49,3 +49,14 @@ class LedgerStore(Protocol):
 
     def list_tables(self, run: Run) -> set[str]:
         """Returns the names of the tables that exist."""
+
+
+def insert_ledger_row(run: Run, where: str, table: str, keys: tuple[str, ...], row: Mapping[str, Any]) -> None:
+    """Adds a row, which maps names of columns to values, and reads its columns ``keys`` and its digest back.
+
+    Raises ``LedgerError`` if the row is not there: a trigger of somebody else may drop what is written.
+    """
+    run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})", **row)
+    found = " AND ".join(f"{name} = :{name}" for name in keys)
+    if run(f"SELECT digest FROM {table} WHERE {found}", **{name: row[name] for name in keys}) != [(row["digest"],)]:
+        raise LedgerError(f"{where}: did not keep what was written to {table}; {UNDONE}")

@@ -18,7 +18,7 @@ from ..accounting.running_accounts.filters import BudgetExceeded, PrivacyFilter,
 from ..composition import Composable
 from ..mechanisms import Mechanism
 from ..options import Neighbors
-from .database_interface import UNDONE, LedgerError, LedgerStore, Run
+from .database_interface import UNDONE, LedgerError, LedgerStore, Run, insert_ledger_row
 from .ledger_facts import (
     LedgerBudget,
     add_release_to_ledger_entry,
@@ -233,7 +233,7 @@ class Ledger:
             row = (known.number + 1, now, note, account)
             digest = digest_ledger_values(known.digest, *row)
             named = dict(zip(_COLUMNS.split(", "), (*row, digest), strict=True))
-            run(f"INSERT INTO tightdp_spent ({_COLUMNS}) VALUES (:number, :time, :note, :account, :digest)", **named)
+            insert_ledger_row(run, self._store.name, "tightdp_spent", ("number",), named)
         self._releases.add(release)
         self._known = _KnownLedgerEntries(row[0], digest, spent)
 
@@ -276,7 +276,7 @@ class Ledger:
                     f"{0 if last is None else last.releases} releases: continue with that copy. This one knows of "
                     f"{known}, and may release no more"
                 )
-            append_ledger_progress(transaction, name, self._start.digest, now)
+            append_ledger_progress(transaction, name, self._start.digest, now, self._store.name)
 
     def record_parameters(self, release: str, parameters: str) -> None:
         """Stores the hash of the parameters that a release consists of, once.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .database_interface import UNDONE, LedgerError, Run
+from .database_interface import UNDONE, LedgerError, Run, insert_ledger_row
 from .ledger_facts import digest_ledger_values
 
 TABLE = (
@@ -46,9 +46,7 @@ def read_last_ledger_progress(run: Run, name: str, start: str, where: str) -> Le
     return LedgerProgress(releases, turn)
 
 
-def append_ledger_progress(run: Run, name: str, start: str, now: LedgerProgress) -> None:
-    """Adds a row with the progress ``now`` of the run ``name``."""
-    run(
-        "INSERT INTO tightdp_progress (run, releases, turn, digest) VALUES (:name, :releases, :turn, :digest)",
-        name=name, releases=now.releases, turn=now.turn, digest=digest_ledger_values(start, name, *now),
-    )  # fmt: skip
+def append_ledger_progress(run: Run, name: str, start: str, now: LedgerProgress, where: str) -> None:
+    """Adds a row with the progress ``now`` of the run ``name``. ``where`` names the ledger in an error."""
+    row = {"run": name, "releases": now.releases, "turn": now.turn, "digest": digest_ledger_values(start, name, *now)}
+    insert_ledger_row(run, where, "tightdp_progress", ("run", "releases"), row)
