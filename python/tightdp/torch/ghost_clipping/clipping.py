@@ -92,7 +92,13 @@ class OnePassSums(GradientSums):
             check_recorded_calls_complete(losses, self._parameters, calls)
             return differentiate_losses_on_record_axis(losses, [call.edge for call in calls])
 
-        found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping, recorder)
+        try:
+            found = axis.apply_along_record_axis(model, loss_fn, batch, propagate_losses_for_ghost_clipping, recorder)
+        except Unsupported as why:  # in a derivative that the loss takes itself
+            raise ValueError(
+                f"model must be one that is clipped in one pass: loss_fn calls torch.func, and {why}. "
+                'arithmetic="exact" takes more modules, and "one-by-one" any'
+            ) from None
         with torch.no_grad():
             return self._collect_gradient_factors(recorder.calls, found)
 
