@@ -264,7 +264,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
         before, known = Composition(), n_features  # 0 where nobody knows before ``fit`` how many features a step gets
         for _, step in first:
-            if step in private:
+            if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
             known = _count_features_after_pipeline_step(step, known)
         features = known or count_features_of_bounds(last.bounds) or n_features

@@ -1204,7 +1204,7 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
     tail = values[0].real / (arb.pi() * h * (n - 1)) * (1 + share if smooth else 1)
     for bound, count in plan.decays:
         tail *= bound(h * (n - 1)) ** count
-    excess = raised if smooth else arb(0)
+    excess = raised  # the most that the added Gaussian raises delta, 0 if none was added
     for a in map(arb, plan.aliases):
         term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
         if a > 0:

@@ -118,13 +118,18 @@ def test_a_trigger_that_drops_what_is_written(file, table):
     assert len(dp.Ledger(file).history) == 8
 
 
-@pytest.mark.parametrize("trigger", ["BEFORE INSERT ON {} BEGIN SELECT RAISE(IGNORE); END",
-                                     "AFTER INSERT ON {} BEGIN DELETE FROM {} WHERE digest = new.digest; END"])  # fmt: skip
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "BEFORE INSERT ON {} BEGIN SELECT RAISE(IGNORE); END",
+        "AFTER INSERT ON {} BEGIN DELETE FROM {} WHERE digest = new.digest; END",
+    ],
+)
 def test_what_was_not_kept_is_not_acknowledged(file, trigger):
     """A trigger that was put in while a ledger was open dropped a charge, and ``spend`` returned."""
     ledger = dp.Ledger(file)
     change(file, "DROP TRIGGER tightdp_spent_delete", f"CREATE TRIGGER mine {trigger.format(*['tightdp_spent'] * 2)}")
-    with pytest.raises(dp.LedgerError, match="did not keep what was written.*nothing was spent"):
+    with pytest.raises(dp.LedgerError, match=r"did not keep what was written.*nothing was spent"):
         ledger.spend(G)
 
 

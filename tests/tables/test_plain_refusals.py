@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from edits import list_edits, list_texts
+from people import write_people
 
 import tightdp as dp
 from tightdp import verify
@@ -109,9 +110,7 @@ def test_the_checker_names_the_entry_and_what_is_accepted(entry, value):
 def files(tmp_path_factory):
     """A folder with a table, a schema, a model and a ledger."""
     folder = tmp_path_factory.mktemp("files")
-    ages = np.random.default_rng(0).integers(20, 80, 200)
-    lines = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
-    (folder / "people.csv").write_text("\n".join(["age,ill", *lines]) + "\n")
+    write_people(folder, 200)
     (folder / "schema.json").write_text(json.dumps(SCHEMA))
     dp.Ledger.create(folder / "l", epsilon=2.0, delta=1e-4, dataset="people")
     train = ["train", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]

@@ -6,10 +6,10 @@ import json
 import os
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from edits import edited, list_changes, list_leaves
 from effort import bounded
+from people import write_people
 
 import tightdp as dp
 from tightdp import _core
@@ -28,9 +28,7 @@ STATED = dp.Statement("a mean", RUN.epsilon(1e-5), 1e-5, RUN, size=1000, setting
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    ages = np.random.default_rng(0).integers(20, 80, 500)
-    lines = [f"{age},{'yes' if age > 50 else 'no'}" for age in ages]
-    (folder / "people.csv").write_text("\n".join(["age,ill", *lines]) + "\n")
+    write_people(folder, 500)
     ledger = dp.Ledger.create(folder / "l", epsilon=2.0, delta=1e-4, dataset="people of 2030")
     options = ["--label", "ill", "--bounds", "age=18:90", "--classes", "no,yes", "--epsilon", "1", "--delta", "1e-5"]
     assert main(["train", str(folder / "people.csv"), *options, "--ledger", str(folder / "l")]) == 0
