@@ -43,8 +43,8 @@ def clipped_sum(
     Let g_k be the gradient of example k over all arrays, and n_k its L2 norm. The example adds
     ``weights[k] * min(1, max_norm / n_k) * g_k``, so it moves the sum by at most ``weights[k] * max_norm`` in L2 norm.
     Neither result is private. For a private sum call ``clip_and_noise``, or sum with ``arithmetic="exact"`` and call
-    ``add_noise``. Do not publish the norms. In the table, the first limit is 2^-1022 for float64, and 2^-126 for other
-    types. The second limit is 2^-900 for float64, and 2^-90 for other types.
+    ``add_noise``. Do not publish the norms. Some examples add zeros or nothing. In this table, the first limit is
+    2^-1022 for float64, and 2^-126 for other types. The second limit is 2^-900 for float64, and 2^-90 for other types.
 
     =================================================  =========================================
     example                                            adds

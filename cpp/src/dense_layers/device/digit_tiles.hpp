@@ -1,8 +1,8 @@
 // Packed operands of integer products on a device, and the share of each thread block. The code is plain arithmetic, so
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
-// The weights have a line for each output, and the inputs have a line for each column. An operand is packed in
-// fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
+// A line has one number for each record. The weights have a line for each output of the layer, and the inputs have a
+// line for each input of the layer. An operand is packed in fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
 // matrix unit's order: four words of four records each. Records and lines that are missing are zeros.
 #pragma once
 
@@ -41,7 +41,7 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
     return (x - low_digit(x)) >> 8;
 }
 
-// Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
+// Returns the number in [-most, most] that is next to x, where `most` is the largest number that `digits` digits hold.
 template <int digits>
 TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);

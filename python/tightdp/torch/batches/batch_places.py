@@ -19,7 +19,7 @@ RecordIndices = npt.NDArray[np.intp]
 """Indices of records in the data set."""
 PLACE_STREAMS = 3 * 2**61
 """Number of the first stream of random numbers for places. Each step has two of these streams. Streams below 2^62 are
-for batches, streams from 2^62 on for sums of norms, and streams from 2^63 on for noise."""
+for batches, streams from 2^62 to 3 * 2^61 for sums of norms, and streams from 2^63 on for noise."""
 
 
 def choose_physical_batch_size(expected: float) -> int:

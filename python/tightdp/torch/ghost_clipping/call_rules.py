@@ -1,5 +1,5 @@
-"""Types for rules. A rule says how to compute a function of PyTorch that has a trained parameter as an argument, and
-how to clip the records' gradients by this parameter."""
+"""Types for rules. A rule says how to compute a function of PyTorch that has a trained parameter as an argument. It
+also says how to clip the records' gradients with respect to this parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from .factors import GradientFactors
 
 Parts = list[tuple[Any, GradientFactors]]
-"""List of parameters, each with the factors of the records' gradients by (with respect to) this parameter."""
+"""List of parameters, each with the factors of the records' gradients with respect to this parameter."""
 
 
 @dataclass

@@ -53,9 +53,9 @@ Kind = tuple[str, tuple[str, ...]]
 class RecordedCall:
     """A recorded call of one of PyTorch's functions.
 
-    ``edge`` is the place in PyTorch's graph where the backward pass computes the gradient by (with respect to) the
-    call's output or an argument of the call. ``parts`` gets this gradient, and returns the parameters in the call, each
-    with the ``GradientFactors`` of its gradients.
+    ``edge`` is a place in PyTorch's graph. There the backward pass computes the gradient with respect to the call's
+    output, or with respect to an argument for the calls whose rule needs that. ``parts`` gets this gradient, and
+    returns the parameters in the call, each with the ``GradientFactors`` of its gradients.
     """
 
     edge: Any

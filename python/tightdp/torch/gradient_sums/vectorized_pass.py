@@ -4,7 +4,7 @@ In this context, nothing is compiled, all random draws use the run's seeds, and 
 
 The library ``transformers`` reads the values of an attention mask, and leaves out a mask that hides nothing. Under
 ``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
-make the whole mask wherever one is given. The replacement uses the library's public registry of such functions.
+leave out no mask that they are given. The replacement uses the library's public registry of such functions.
 """
 
 from __future__ import annotations

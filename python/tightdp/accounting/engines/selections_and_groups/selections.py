@@ -24,14 +24,14 @@ from .inner_run import KnownRun
 
 _CELLS = 16
 """Number of cells into which the range of s is divided, where s is the probability of a test's set under Q. In each
-cell, a line is a lower bound of the test's delta after the selection."""
+cell, the test's delta after the selection is bounded from below by a linear function of s."""
 _WIDE = 1e-3
 """Relative width of an answer above which the convex hull of all upper ends is computed too, because the hull may be
 lower than an upper end."""
 _LARGEST = 1e300
-"""Smallest gain for which only the trivial upper bound is returned."""
+"""Gain from which on only the trivial upper bound is returned."""
 _FAR = 700.0
-"""Largest epsilon in the search for a lower end."""
+"""Largest epsilon in the search for a lower end, and at which convex hulls are computed."""
 _BISECTIONS = 10
 _STARTS = 0.98, 0.9, 0.7
 """Fractions of the largest possible lower end. The search for a lower end starts from one fraction after the other,
@@ -111,9 +111,9 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
 
 
 def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
-    """Returns the selection as the only link of a chain.
+    """Returns the selection in the form in which ``group_chains`` takes a link of a chain of data sets.
 
-    The bounds of this chain are the convex hull of the bounds of the selection.
+    The bounds of a chain with this link alone are the convex hull of the bounds of the selection.
     """
     above = _build_upper_selection_curve(runs, run)
     return replace(run, delta=above, above=above, largest=INF, largest_back=INF)
@@ -122,9 +122,9 @@ def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
 def _is_selection_bound_final(runs: Repetitions, run: KnownRun, epsilon: float, upper: float) -> bool:
     """Tells whether the upper end at ``epsilon`` is surely on the convex hull of all upper ends.
 
-    The upper ends are convex in e^epsilon where they are below 1. So a chord of the upper ends that ends at ``epsilon``
-    is at least as steep as any line that touches the upper ends from below at ``epsilon``. Extend this chord to epsilon
-    0. If the extended chord is below the curve of delta there, the upper end at ``epsilon`` is on the hull.
+    The upper ends are a curve over epsilon, which is convex in e^epsilon where it is below 1. So a chord whose right
+    point is at ``epsilon`` is at least as steep as any line that touches the curve from below at ``epsilon``. Extend
+    this chord to epsilon 0. If it is below the delta of one run there, the upper end at ``epsilon`` is on the hull.
     """
     if not 0 < epsilon <= _FAR:
         return False
