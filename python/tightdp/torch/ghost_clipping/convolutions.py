@@ -127,7 +127,7 @@ def use_convolution(
     if x.ndim == axes + 3 and x.shape[1] != 1:
         raise Unsupported("a record must hold one image for a convolution, and this record holds several")
     batched = x.ndim == axes + 3
-    images = x[:, 0] if batched else x
+    images = x.squeeze(1) if batched else x  # the gradient of x[:, 0] would be copied
     settings = (
         repeat_for_convolution_axes(stride, axes),
         repeat_for_convolution_axes(padding, axes),

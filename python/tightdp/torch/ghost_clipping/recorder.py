@@ -137,9 +137,12 @@ class CallRecorder(TorchFunctionMode):
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
                 before = [each.grad_fn for each in list_tensors([x, rest, kwargs]) if id(each) not in trained]
-                self._record_call(
-                    func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
-                )
+                find_parts = use.parts  # with ``use`` itself, the function below would keep the output in memory
+
+                def find_trained_parts(g: Any) -> Parts:
+                    return [(p, factors) for p, factors in find_parts(g) if id(p) in trained]
+
+                self._record_call(func, use.output, find_trained_parts, used, [x], before)
             return torch.ops.aten._unsafe_view(use.output, (self._axis.records, *use.shape))
 
         return self._axis.compute_along_record_axis(

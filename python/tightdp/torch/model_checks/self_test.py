@@ -31,8 +31,13 @@ alignment of memory may differ. The second is for devices, whose threads add in 
 KEEPS_NOTHING = "model and loss_fn must keep nothing from one record to the next"
 """Beginning of the error about a model or a loss that carries something from a record to another one."""
 
+PROJECTIONS, PROJECTED_COLUMNS, PROJECTED_ROWS = 16, 1 << 10, 1 << 6
+"""Number of projections of a gradient, and the size of the matrices into which a gradient is cut for them. A projection
+is the sum over all rows of a row times a random weight. Lengths are off by some 20 %, where errors in a gradient exceed
+the tolerances above many times."""
+
 Gradient = list[Any]
-"""Gradient of one record, as a tensor for each parameter."""
+"""Gradient of one record, or projections of it, as a tensor for each parameter."""
 Pass = Callable[[Any], Gradient]
 """Function that returns the gradient for a batch of one record, with the same coins (seeds) in each call."""
 PlainPass = Callable[..., tuple[Gradient, float]]
@@ -103,7 +108,7 @@ def take_single_records_for_self_test(batch: Any, records: int) -> list[Any]:
 
 
 def check_self_test_gradients_repeat(find: Pass, singles: list[Any], order: list[int]) -> list[Gradient | None]:
-    """Returns the gradient of each record, or None in the place of a gradient that is not finite.
+    """Returns the gradient of each record, projected, or None in the place of a gradient that is not finite.
 
     The gradients are computed in the given order, in which a record occurs several times. Raises ValueError unless a
     record has the same gradient, with the same coins, at each occurrence. A small difference is allowed, because
@@ -111,7 +116,7 @@ def check_self_test_gradients_repeat(find: Pass, singles: list[Any], order: list
     """
     found: dict[int, Gradient | None] = {}
     for i in order:
-        now = _keep_finite_self_test_gradient(find(singles[i]))
+        now = _project_self_test_gradient(find(singles[i]))
         before = found.setdefault(i, now)
         if (now is None) != (before is None) or (now and before and not _is_self_test_gradient_repeated(now, before)):
             raise ValueError(
@@ -126,6 +131,7 @@ def compare_with_autograd_in_self_test(
 ) -> None:
     """Raises ValueError if the gradients of all records differ too much from those of plain back-propagation.
 
+    ``found`` has the records' gradients, projected, which ``check_self_test_gradients_repeat`` returned.
     ``find_plain`` takes one record at a time through the model, with the same coins as ``find``. If the gradients
     depend on coins, which the two functions may draw in different orders, the gradients are compared again with modules
     in eval mode. If the gradients depend on coins in eval mode too, they are not compared. Agreement for one record is
@@ -137,7 +143,7 @@ def compare_with_autograd_in_self_test(
             if any(_has_random_self_test_gradient(find_plain, one) for one in singles):
                 return
             distance = _find_least_self_test_distance(
-                [_keep_finite_self_test_gradient(find(one)) for one in singles], map(find_plain, singles)
+                (_project_self_test_gradient(find(one)) for one in singles), map(find_plain, singles)
             )
     if distance:
         others = '"exact" or "one-by-one"' if arithmetic != "exact" else '"one-by-one"'
@@ -160,8 +166,24 @@ def warn_of_zero_self_test_gradient(found: list[Gradient | None]) -> None:
         )
 
 
-def _keep_finite_self_test_gradient(gradient: Gradient) -> Gradient | None:
-    return gradient if all(bool(g.isfinite().all()) for g in gradient) else None
+@torch.no_grad()
+def _project_self_test_gradient(gradient: Gradient) -> Gradient | None:
+    """Returns random projections of a gradient, or None if it is not finite.
+
+    The projections take less memory than the gradient. Their distances and lengths are about those of the gradients,
+    because each weight is normal and the same weights are drawn for each gradient.
+    """
+    if not all(bool(g.isfinite().all()) for g in gradient):
+        return None
+    found = []
+    for g in gradient:
+        weights = torch.Generator().manual_seed(0)
+        found.append(g.new_zeros(PROJECTIONS, PROJECTED_COLUMNS, dtype=torch.float64))
+        for piece in g.reshape(-1).split(PROJECTED_ROWS * PROJECTED_COLUMNS):
+            rows = torch.nn.functional.pad(piece, (0, -len(piece) % PROJECTED_COLUMNS)).view(-1, PROJECTED_COLUMNS)
+            drawn = torch.randn(PROJECTIONS, len(rows), generator=weights, dtype=torch.float64)
+            found[-1].addmm_(drawn.to(g.device), rows.double(), alpha=PROJECTIONS**-0.5)
+    return found
 
 
 def _is_self_test_gradient_repeated(one: Gradient, other: Gradient) -> bool:
@@ -170,23 +192,22 @@ def _is_self_test_gradient_repeated(one: Gradient, other: Gradient) -> bool:
     return _measure_self_test_distance(one, other) <= little * _measure_self_test_length(one)
 
 
-def _find_least_self_test_distance(one: list[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
+def _find_least_self_test_distance(one: Iterable[Gradient | None], other: Iterable[tuple[Gradient, float]]) -> float:
     """Compares the two gradients of each record, and returns the smallest distance, relative to the longer gradient.
 
-    The result is 0 if the distance for some record is within the rounding error, or if no gradients can be compared.
+    ``one`` has projections of gradients. The result is 0 if the distance for some record is within the rounding error,
+    or if no gradients can be compared. Records after the first one within the rounding error are not looked at.
     """
-    found = []
-    for a, (b, rounding) in zip(one, other, strict=True):
-        if (
-            a
-            and _keep_finite_self_test_gradient(b)
-            and max(_measure_self_test_length(a), _measure_self_test_length(b)) > 0
-        ):
-            distance = _measure_self_test_distance(a, b) / max(
-                _measure_self_test_length(a), _measure_self_test_length(b)
-            )
-            found.append(distance if distance > rounding else 0.0)
-    return min(found, default=0.0)
+    least = math.inf
+    for a, (gradient, rounding) in zip(one, other, strict=True):
+        b = _project_self_test_gradient(gradient)
+        longer = max(_measure_self_test_length(a), _measure_self_test_length(b)) if a and b else 0.0
+        if a and b and longer > 0:
+            distance = _measure_self_test_distance(a, b) / longer
+            if distance <= rounding:
+                return 0.0
+            least = min(least, distance)
+    return 0.0 if least == math.inf else least
 
 
 def _measure_self_test_distance(one: Gradient, other: Gradient) -> float:
@@ -199,7 +220,7 @@ def _measure_self_test_length(gradient: Gradient) -> float:
 
 def _has_random_self_test_gradient(find_plain: PlainPass, one: Any) -> bool:
     """Tells whether the gradient of a record changes with the seed."""
-    first, second = (_keep_finite_self_test_gradient(find_plain(one, number)[0]) for number in (0, 1))
+    first, second = (_project_self_test_gradient(find_plain(one, number)[0]) for number in (0, 1))
     return first is not None and second is not None and not _is_self_test_gradient_repeated(first, second)
 
 

@@ -80,9 +80,9 @@ class PrivateRun:
     gradients of the parameters and nothing else from a step. A step returns no loss and no batch size.
 
     A step is charged before its sums are computed. The step may then fail, because memory runs out or ``loss_fn``
-    raises an error. In this case it stays charged, nothing is released, and parameters and gradients are as before. The
-    failure itself may reveal something about a record, and therefore it ends the run. ``AfterFailure`` and
-    ``load_state_dict`` say how such a run can go on.
+    raises an error. In this case it stays charged, nothing is released, and parameters are as before. Gradients are as
+    before too, or None if the noise was about to be added. The failure itself may reveal something about a record, and
+    therefore it ends the run. ``AfterFailure`` and ``load_state_dict`` say how such a run can go on.
 
     The arguments ``account``, ``key``, ``identity``, ``world``, ``ledger`` and ``saved`` come from ``make_private``,
     which checks them. Make no run without ``make_private``.
@@ -295,6 +295,7 @@ class PrivateRun:
                         losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
             sums.candidates.renew_importance_bounds(self._world)
+        self._remove_step_gradients()  # so that old and new gradients are not in memory at the same time
         released = self._release_step_sums(sums)
         if losses is not None:
             losses.release_step_loss(
@@ -617,12 +618,15 @@ class PrivateRun:
             ],
         }
 
-    def _set_step_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
-        """Gives the optimizer the released gradients alone. Gradients that other code left in parameters have no noise,
-        and are removed."""
+    def _remove_step_gradients(self) -> None:
+        """Removes the gradients of the last step. Gradients that other code left in parameters have no noise, and are
+        removed as well."""
         for group in self.optimizer.param_groups:
             for p in group["params"]:
                 p.grad = None
+
+    def _set_step_gradients(self, parameters: dict[str, Any], released: Iterable[Any]) -> None:
+        """Gives the optimizer the released gradients. It has no other gradients (``_remove_step_gradients``)."""
         self._most_numbers = max(self._most_numbers, sum(p.numel() for p in parameters.values()))
         for p, gradient in zip(parameters.values(), released, strict=True):
             p.grad = gradient.to(p.device, p.dtype)
