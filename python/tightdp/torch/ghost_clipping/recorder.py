@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -43,10 +42,8 @@ _REFUSED = {"register_hook", "register_post_accumulate_grad_hook", "resize_", "r
 """Names of functions that would access gradients or memory of all records, and are refused."""
 
 
-_read_name = lru_cache(256)(resolve_name)
-
-Kind = tuple[str, tuple[str, ...]]
-"""Name of a function, and the names of the parameters that go through it."""
+Kind = tuple[Any, tuple[str, ...]]
+"""A function, and the names of the parameters that go through it."""
 
 
 @dataclass
@@ -109,17 +106,17 @@ class CallRecorder(TorchFunctionMode):
                 return self._record_call_of_repeated_parameter(func, args, kwargs, used)
             found = func(*args, **kwargs)
         except Unsupported as why:
-            raise refuse_unclippable_call(self._name_recorded_call(func, used), str(why)) from None
+            raise refuse_unclippable_call(self._describe_recorded_call(func, used), str(why)) from None
         if any(self._axis.has_gradient(x) and id(x) not in self._names for x in list_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refuse_unclippable_call(
-                self._name_recorded_call(func, used),
+                self._describe_recorded_call(func, used),
                 f"it is no function whose gradients are known for each record{instead}",
             )
         return found  # a value without a gradient, such as a shape, a dtype or a constant
 
-    def _name_recorded_call(self, func: Any, used: list[Any]) -> Kind:
-        return _read_name(func) or getattr(func, "__name__", repr(func)), tuple(self._names[id(x)] for x in used)
+    def _describe_recorded_call(self, func: Any, used: list[Any]) -> Kind:
+        return func, tuple(self._names[id(x)] for x in used)
 
     def _apply_recorded_linear(self, input: Any, weight: Any, bias: Any) -> Any:
         return self.__torch_function__(F.linear, (), (input, weight, bias))
@@ -175,12 +172,14 @@ class CallRecorder(TorchFunctionMode):
             return
         edge = torch.autograd.graph.get_gradient_edge(output)
         versions = [(x, x._version) for x in inputs]
-        self.calls.append(RecordedCall(edge, parts, versions, self._name_recorded_call(func, used), before))
+        self.calls.append(RecordedCall(edge, parts, versions, self._describe_recorded_call(func, used), before))
 
 
 def refuse_unclippable_call(kind: Kind, why: str) -> ValueError:
     """Returns the error for a use of parameters that cannot be clipped in one pass."""
-    function, names = kind
+    func, names = kind
+    # PyTorch's table of names takes time and memory, so it is made for an error alone.
+    function = resolve_name(func) or getattr(func, "__name__", repr(func))
     return ValueError(
         f"model must be one that is clipped in one pass: {', '.join(dict.fromkeys(names))} goes through {function}, "
         f'and {why}. arithmetic="exact" takes more modules, and "one-by-one" any'

@@ -171,10 +171,9 @@ def _project_self_test_gradient(gradient: Gradient) -> Gradient | None:
     """Returns random projections of a gradient, or None if it is not finite.
 
     The projections take less memory than the gradient. Their distances and lengths are about those of the gradients,
-    because each weight is normal and the same weights are drawn for each gradient.
+    because each weight is normal and the same weights are drawn for each gradient. A gradient that is not finite has
+    projections that are not finite.
     """
-    if not all(bool(g.isfinite().all()) for g in gradient):
-        return None
     found = []
     for g in gradient:
         weights = torch.Generator().manual_seed(0)
@@ -183,7 +182,7 @@ def _project_self_test_gradient(gradient: Gradient) -> Gradient | None:
             rows = torch.nn.functional.pad(piece, (0, -len(piece) % PROJECTED_COLUMNS)).view(-1, PROJECTED_COLUMNS)
             drawn = torch.randn(PROJECTIONS, len(rows), generator=weights, dtype=torch.float64)
             found[-1].addmm_(drawn.to(g.device), rows.double(), alpha=PROJECTIONS**-0.5)
-    return found
+    return found if all(bool(each.isfinite().all()) for each in found) else None
 
 
 def _is_self_test_gradient_repeated(one: Gradient, other: Gradient) -> bool:
