@@ -169,7 +169,8 @@ class Gate:
 
         The coefficients of the linear term are noise N(0, (noise_multiplier * sensitivity)^2 I). The computed minimum
         is rounded to a grid, and a second noise is added. The standard deviation of the second noise is ``cover`` times
-        ``query.cover``, the distance over which this noise hides errors of the computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+        ``query.cover``, the distance over which this noise hides errors of the computed minimum. The caller states the
+        ``charge``, which docs/theory/perturbation.md proves.
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """
