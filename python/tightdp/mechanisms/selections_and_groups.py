@@ -48,12 +48,12 @@ class SelectionOrGroup(Mechanism):
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
-        """True if "add" and "remove" have the same privacy profile for all mechanisms."""
+        """True if "add" and "remove" have the same privacy profile for the mechanism of every part."""
         return all(mechanism.symmetric for mechanism, _ in self.parts)
 
     @property
     def any_size(self) -> bool:  # type: ignore[override]
-        """True if the pairs of all mechanisms hold for data sets of every size."""
+        """True if the pair of every part's mechanism holds for data sets of every size."""
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 

@@ -418,7 +418,7 @@ def _ask_engines_in_order(question: _EngineQuestion, loose: bool) -> Bound:
                 _IN_PYTHON * (3 if isinstance(question.parts[0][0], ZCDP) and not question.request.above else 1)
             )
         found = _ask_engine(engine, question)
-        below = best.lower if loose else found.lower  # the curve of a member may lie below the class's pair
+        below = best.lower if loose else found.lower  # the curve of a member may lie below that of the class's pair
         if below > best.lower or found.upper < best.upper:
             lower, upper = max(below, best.lower), min(found.upper, best.upper)
             if not lower <= upper:

@@ -89,7 +89,7 @@ def translate_to_replacement(mechanism: m.Mechanism) -> m.Mechanism:
 def translate_parts_to_zeroing(parts: Parts) -> Parts:
     """Returns the parts whose "add" and "remove" pairs are the pairs of ``parts`` under "replace_special".
 
-    A record that contributes nothing has the effect of no record, unless the size of a sample depends on the number of
+    A record that contributes nothing acts like a missing record, unless the size of a sample depends on the number of
     records (docs/theory/mixtures.md section 4).
     """
     return tuple(

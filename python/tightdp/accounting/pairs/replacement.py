@@ -33,7 +33,7 @@ class ReplacedGaussian(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class ReplacedClass(m.Mechanism):
-    """The pair of replacing a record that dominates a whole class of mechanisms (replace.md section 1).
+    """A pair for replacing a record, which dominates a whole class of mechanisms (replace.md section 1).
 
     The class has all mechanisms that are (``nominal_epsilon``, ``nominal_delta``)-DP under add or remove. The
     mechanisms run on a Poisson sample with the probability ``sampling_probability``.
@@ -58,7 +58,7 @@ class Replaced(m.Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class Zeroed(m.Mechanism):
-    """The pair of replacing a record by one that contributes nothing but counts towards the size of a sample.
+    """The pair of replacing a record by one that contributes nothing, but still counts towards the size of a sample.
 
     In the direction "remove" the first distribution has the record, and in the direction "add" the second one has it.
     """

@@ -40,8 +40,8 @@ _ADVICE = "parent and child would each spend the same budget; give the child a f
 class BudgetExceeded(RuntimeError):
     """A release was refused because the guarantee would not cover it. Nothing was spent.
 
-    If this was a ``PrivacyFilter`` of the family "renyi", a filter that is made with ``expected``, a composition like
-    the one to be spent, may cover many times more sampled steps.
+    A ``PrivacyFilter`` of the family "renyi" may cover many times more sampled steps if it is made with the argument
+    ``expected``. This argument is a composition like the one that will be spent.
     """
 
 
@@ -163,7 +163,7 @@ class CappedFilter:
 
     @property
     def _largest_failure_loss(self) -> float:
-        """-log(1 - p) for the largest probability p with which any release may fail, rounded down."""
+        """The number -log(1 - p), rounded down, where p is the largest probability with which any release may fail."""
         return (-log1p(-Range(self._failure_cap))).lo
 
     def _build_filter_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
@@ -314,10 +314,10 @@ def _translate_to_filter_charge(run: Composable | None, neighbors: Neighbors, wi
 
 
 class Odometer:
-    """An odometer, which tells the smallest of some epsilons that holds for everything released so far.
+    """An odometer, which tells an epsilon that covers everything released so far.
 
-    The epsilons, called ``levels``, are fixed in advance. An odometer never refuses a release. Each level is a Renyi
-    filter at ``delta`` / len(levels), and the answer is the smallest level that is not exceeded.
+    The answer is one of the epsilons ``levels``, which are fixed in advance. An odometer never refuses a release. Each
+    level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest level that is not exceeded.
 
     Guarantee (docs/theory/filters.md section 6): let x be all outputs up to a time that may depend on them, and let P
     and Q be the distributions of x on two neighbours. Let e(x) be the answer at that time. Then, for every set S of

@@ -157,5 +157,5 @@ _SHARE = 1e-2
 """Width of each final answer, divided by the distance between the upper and lower pairs. A smaller width would hardly
 change the interval."""
 _QUOTED = 1e-4
-"""Largest relative width of a final answer about one pair, even if the pairs are far apart. The upper end should be
-this accurate, because it is quoted alone."""
+"""Largest relative width of a final answer about one pair, unless the requested width is larger. The limit holds even
+if the pairs are far apart, because the upper end is often quoted alone."""

@@ -254,8 +254,9 @@ def _prepare_replacement_for_grid(
     """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
     The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
-    record that is in the sample. For samples of fixed size, data sets whose other records are all alike attain
-    ``member``. Under Poisson sampling, exchanging a record for one that contributes nothing attains it.
+    record that is in the sample, and gives the upper bound. ``member`` on a Poisson sample gives lower bounds, because
+    some neighbours attain this pair. For samples of fixed size, the other records of these neighbours are all alike.
+    Under Poisson sampling, these neighbours differ by replacing a record by one that contributes nothing.
     """
     if low == 1:
         return base

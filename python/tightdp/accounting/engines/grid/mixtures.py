@@ -14,7 +14,8 @@ _FAINT = 1e-45
 the left-out probabilities is treated as the probability that everything is revealed."""
 
 Weights = list[tuple[float, Range]]
-"""Ascending shifts >= 0 of the mean, in the unit of the noise's deviation, each with its probability."""
+"""Ascending shifts >= 0 of the mean, each with its probability. The shifts have the same unit as the standard
+deviation of the noise."""
 
 
 def list_midpoints_of_grid_mixture(weights: Weights) -> list[tuple[float, float]]:
@@ -25,7 +26,7 @@ def list_midpoints_of_grid_mixture(weights: Weights) -> list[tuple[float, float]
 def measure_error_of_grid_mixture(*weights: Weights) -> float:
     """Returns the largest relative error of the midpoints of the probabilities.
 
-    It includes the scaling of a mixture's probabilities to a sum of 1 (``build_grid_mixture_weights``).
+    The result also covers probabilities whose sum is not exactly 1 (``build_grid_mixture_weights``).
     """
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
     return max(widths, default=0.0) + 2.0**-49

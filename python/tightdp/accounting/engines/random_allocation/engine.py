@@ -3,9 +3,9 @@
 The curve of a mechanism is delta as a function of epsilon. Bounds for one allocation with one step selected come from
 its loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
 mechanisms, are composed by the transforms of the grid engine. If k > 1 steps are selected, the upper bound is the bound
-of k independent allocations. Each of them selects one out of about one k-th of the steps. The lower bound is then the
-largest of several lower bounds, such as those of a single step, of the sum of all outputs, and of the sum of integer
-scores of the outputs (``sums.py``).
+of k independent allocations. Each of these allocations selects one step from its own block of about one k-th of the
+steps. The lower bound is then the largest of several lower bounds, such as those of a single step, of the sum of all
+outputs, and of the sum of integer scores of the outputs (``sums.py``).
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def _bracket_allocation_epsilon(
 ) -> tuple[float, float]:
     """Returns two epsilons >= 0 that are close to each other.
 
-    The curve exceeds ``delta`` at the first epsilon, unless this epsilon is 0, and not at the second one. Both are
-    infinite if the curve exceeds ``delta`` everywhere.
+    The curve exceeds ``delta`` at the first epsilon, unless this epsilon is 0. The curve does not exceed ``delta`` at
+    the second epsilon. Both epsilons are infinite if the curve exceeds ``delta`` everywhere.
     """
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
