@@ -247,7 +247,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self, blocks: Blocks, largest: float, again: bool, classes: Any = None, note: str = "fit", **given: Any
     ) -> RecordStream:
         """Returns the stream of prepared records, after a pass over the labels. If labels are to be learned, the pass
-        counts them."""
+        counts the records of each label."""
         bounds = self._keep_private_estimator_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if must_learn_labels(self.classes) or must_learn_labels(classes):

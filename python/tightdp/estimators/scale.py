@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
-"""Largest absolute value of a bound, and smallest distance of two bounds. A regression computes weight * width * bound
-/ width. With these limits, that number is far below the largest double."""
+"""Largest absolute value of a bound, and smallest distance of two bounds. A regression multiplies a weight by the width
+of the target's bounds and by a bound of a feature, and divides by the width of that feature's bounds. With these
+limits, the result is far below the largest double."""
 
 
 class EstimatorScale(NamedTuple):

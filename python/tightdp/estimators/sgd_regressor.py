@@ -48,7 +48,8 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     features, and takes one pass over the data.
 
     The other settings, ``public_size``, ``fit_intercept``, ``random_state``, ``callback``, ``ledger``,
-    ``warm_start`` and ``max_sample_weight``, are those of ``LogisticRegression``. So are weights of records.
+    ``warm_start`` and ``max_sample_weight``, are those of ``LogisticRegression``. Weights of records have the same
+    effect as there.
 
     >>> import numpy as np
     >>> from tightdp.train import SGDRegressor
@@ -190,7 +191,8 @@ class _RegressorPreparation:
         return Records(*self.map_regressor_numbers(features, convert_regression_targets(targets)))
 
     def map_regressor_numbers(self, features: Array, targets: NDArray[np.float64]) -> tuple[Array, NDArray[np.float64]]:
-        """Returns features and targets, clipped to their bounds and mapped to [0, 1] and [-1, 1].
+        """Returns the features, clipped to their bounds and mapped to [0, 1], and the targets, clipped to their bounds
+        and mapped to [-1, 1].
 
         A record whose target is NaN contributes nothing. Without ``bounds``, features are not changed.
         """

@@ -182,7 +182,7 @@ def write_noisy_dense_model_products(
 ) -> None:
     """Writes (totals + sum_k m_k + noise) grid / divisor to the arrays ``out``, which are float32 or float64.
 
-    The integers m_k are those of ``add_dense_model_products``, and so are the arguments that are not explained here.
+    The integers m_k, and the arguments that are not explained here, are as in ``add_dense_model_products``.
 
     Sums and noise are added in one pass. The noise is normal with standard deviation ``deviation`` in units of the
     grid, rounded to integers. ``first`` has, for each layer, the index in ``stream`` of the layer's first normal.

@@ -96,7 +96,7 @@ class MinMaxScaler(BoundedTransformer):
         bounds are the two ``quantiles`` of each column, found by a binary search with noisy counts
     quantiles : two levels in (0, 1). Missing values are left out
     domain : declared range (low, high). Quantiles are searched on 1,024 equally spaced points of this range. If None,
-        quantiles are searched on a grid of 0 and of numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
+        quantiles are searched on a grid of 0 and of numbers from 1e-6 to 9e12 of either sign, in steps of 2 to 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 

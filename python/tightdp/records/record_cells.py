@@ -69,7 +69,7 @@ def list_column_types(X: Any) -> list[str]:
 def as_table_of_record_cells(rows: Any) -> NDArray[Any]:
     """Returns an array as it is, and a list of rows as an array of objects.
 
-    Rows that differ in length do not make an array with two axes, or NumPy raises ValueError for them. Raises TypeError
+    If rows differ in length, the returned array does not have two axes, or NumPy raises ValueError. Raises TypeError
     for an array with a mask.
     """
     _check.refuse_masked_array("X", rows)

@@ -19,8 +19,8 @@ from ...release_gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
-"""Default sampling probability. With this probability 20 epochs have 1,000 steps, and shorter steps would not change
-the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
+"""Default sampling probability. With this probability 20 epochs have 1,000 steps. More and shorter steps would not
+change the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
 """Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On
 these data sets, half or twice this factor costs .1 to .5% of accuracy."""

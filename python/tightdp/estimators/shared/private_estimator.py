@@ -55,7 +55,8 @@ from .private_fit import wrap_private_fit
 from .sklearn_interface import require_fitted, validate_estimator_features
 
 NONE = 0, 0
-"""Counts before the first run: of all runs, and of the later runs on records that were in no earlier run."""
+"""Values of two counts before the first run. The first counts all runs. The second counts the runs that continue an
+earlier run on records that were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
