@@ -26,8 +26,8 @@ Arithmetic = Literal["exact", "float"]
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.build_argument_check("[1e-30, 1e30]")
-"""Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
-and underflow."""
+"""Check of the range of norm bounds with exact arithmetic. The grids and the noise that belong to such bounds are far
+from overflow and underflow."""
 check_stability = _check.build_argument_check("[1e-100, inf)")
 """Check of the range of ``stability``. The smallest ``stability`` is far larger than the error of a norm whose squares
 underflow (docs/theory/clipping.md, section 2)."""
@@ -143,8 +143,8 @@ def _list_first_columns_to_clip(shapes: Sequence[tuple[int, ...]]) -> list[int]:
 def convert_deviation_to_grid(grid: float, deviation: float) -> float:
     """Returns deviation / grid, and at most 2^39.
 
-    ``deviation`` was rounded from an exact product. The result is at least this product / grid, unless the result is
-    2^39.
+    ``deviation`` is a product that was rounded to a double. The result is at least the exact product / grid, unless the
+    result is 2^39.
     """
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
@@ -212,7 +212,11 @@ def check_clipping_norms(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
     """Raises ValueError unless every bound is in the range ``floats``, or in the range of exact arithmetic if
-    ``floats`` is None."""
+    ``floats`` is None.
+
+    In floating point, a bound times ``largest_weight`` must not exceed the range either. In exact arithmetic,
+    ``largest_weight`` must be at most 2^32.
+    """
     if floats is None and not largest_weight <= LARGEST_WEIGHT:
         raise ValueError("weights must be in [0, 2^32]")  # the message does not name the weight, which may be private
     for _, bound in groups:
@@ -253,8 +257,8 @@ def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
 def find_clip_and_noise_grid(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid step for sums that one example moves by at most ``bound``.
 
-    The step is the power of two for which bound / step is in [2^23, 2^24), or a larger power if the noise would exceed
-    2^30 steps.
+    The step is the power of two for which bound / step is in [2^23, 2^24). It is a larger power of two if the deviation
+    of the noise would otherwise reach 2^30 steps.
     """
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))

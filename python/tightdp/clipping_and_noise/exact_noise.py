@@ -146,9 +146,9 @@ def exact_release(
     grads : as for ``clipped_sum``, in host memory.
     max_norm : float in [1e-30, 1e30].
     noise_multiplier : float > 0.
-    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
-        every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
-        the exact ``DiscreteGaussian`` if there is a single column.
+    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``. Every
+        engine can account for this mechanism, also on Poisson samples. "discrete_gaussian" costs
+        ``ZCDP(1 / (2 noise_multiplier^2))``, or the exact ``DiscreteGaussian`` if there is a single column.
     grid : a public power of two. The default is the grid of ``clip_and_noise``. With the default, the values
         equal those of ``clip_and_noise``.
     rng : SecureRandom (the default) or Philox.

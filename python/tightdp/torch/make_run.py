@@ -184,7 +184,7 @@ def make_private(
     }  # fmt: skip
     size = sum(p.numel() for p in parameters.values())
 
-    # The parts of a run are made in the order in which they act.
+    # Making these parts reads the checkpoint, charges the ledger and releases the noisy count, so their order matters.
     saved = SavedRun(world, folder, files, about)
     key = RunKey(world, seed)
     made = plan_run(

@@ -53,7 +53,8 @@ class DeviceArray:
     stream: int | None = None
     """Stream on which work on this array is queued, or None if the array names no stream. 1 is the default stream."""
     owner: Any = field(default=None, compare=False)
-    """Object that keeps the memory alive, if the array's library made this object for this view alone."""
+    """Object that the array's library made for this view, and that may keep the memory alive. None for a torch tensor,
+    for which no such object is made."""
 
     @property
     def rows_contiguous(self) -> bool:

@@ -34,8 +34,9 @@ SAFE_OPTIONS = (
     "prefetch_factor", "timeout",
 )  # fmt: skip
 """Accepted options of ``DataLoader``. They decide where and when records are read, and change neither which records are
-read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ. Which worker reads
-a record depends on the other records of the draw, and the content of a record must not depend on them."""
+read nor their order. ``worker_init_fn`` is not accepted, because it could make workers differ. Which worker reads a
+record depends on the other records of the draw. So a difference between workers would make the content of a record
+depend on other records."""
 
 
 FIRST_READ, LOOK_READS, AUDIT_READS = -1, -2, -(2**62)
@@ -238,9 +239,10 @@ class PoissonLoader:
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
-        """Returns the places of each physical batch that is not empty. ``rows`` has the places of the whole batch.
+        """Cuts ``rows`` into physical batches, and returns those that hold a record.
 
-        A place is the index of its record, or -1 if it holds no record.
+        ``rows`` has an entry for each place of the whole batch: the index of the record in this place, or -1 if the
+        place is empty.
         """
         size = self.physical_batch_size or max(1, len(rows))
         cuts = (rows[start : start + size] for start in range(0, len(rows), size))

@@ -102,8 +102,8 @@ def use_embedding(
 def use_embedding_bag(*args: Any, **kwargs: Any) -> ComputedCall:
     """Computes sums or means of the embeddings in each bag of words.
 
-    The gradient by the embedding of a word is the gradient by the output for its bag. For means, this gradient is
-    divided by the number of words in the bag.
+    The gradient with respect to the embedding of a word equals the gradient with respect to the output for the word's
+    bag. For means, this gradient is divided by the number of words in the bag.
     """
     call = bind_torch_arguments(F.embedding_bag, args, kwargs)
     x, weight, padding_idx = call.input, call.weight, call.padding_idx

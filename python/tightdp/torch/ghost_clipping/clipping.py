@@ -67,7 +67,7 @@ class OnePassSums(GradientSums):
     def find_per_example_gradients(
         self, model: Any, loss_fn: Callable[[Any, Any], Any], batch: Any, records: int
     ) -> list[Any]:
-        """Returns the gradient of each record by each parameter."""
+        """Returns the gradient of each record with respect to each parameter."""
         factors = self._find_factors(model, loss_fn, batch, records)
         with torch.no_grad():
             return [
@@ -161,7 +161,7 @@ class OnePassSums(GradientSums):
     def _add_streamed_ghost_clipped(self, convolved: Any, squares: Any, bound: float, total: Any) -> Iterator[Any]:
         """Adds the gradients of a convolution piece by piece, and yields the clip factors of each piece.
 
-        ``squares`` has, for each record, the squared norm of its gradient by all other parameters.
+        ``squares`` has, for each record, the squared norm of its gradient with respect to all other parameters.
         """
         start = 0
         for rows in convolved.yield_convolution_gradient_pieces():

@@ -220,6 +220,9 @@ factors."""
 def plan_gradient_factors(parts: list[GradientFactors], shape: Any) -> GradientFactors:
     """Joins the gradients of all uses of one parameter, as factors or as rows, whichever takes fewer multiplications.
 
+    Factors are also taken for a single product of two vectors, and if the rows would have more than
+    ``MOST_ROW_ENTRIES`` entries. Several uses that are not all ``OuterProducts`` are always joined as rows.
+
     For each record, computing norms from factors takes positions^2 (m + n) multiplications. Forming rows takes
     positions m n multiplications. Here m and n are the lengths of the vectors of ``OuterProducts``.
     """

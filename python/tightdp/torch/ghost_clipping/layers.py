@@ -18,7 +18,8 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.RNNBase, _EXACT),
     (torch.nn.RNNCellBase, _EXACT),
 )
-"""Types of layers with parameters in functions that one pass cannot compute (``calls.py``), and alternatives."""
+"""Types of layers whose parameters go to functions of PyTorch without a rule in ``calls.py``, and alternatives to these
+layers."""
 
 
 def check_ghost_clipping_layers(model: Any) -> None:

@@ -39,8 +39,8 @@ fewer records at a time made a step a tenth longer."""
 
 
 Layers = list[tuple[dense.Array, dense.Array]]
-"""A pair (inputs, errors) for each of some parameters. An error is a gradient by (with respect to) the layer's output.
-The product of a record's input and its error is the record's gradient by the parameter."""
+"""A pair (inputs, errors) for each of some parameters. An error is a gradient with respect to the layer's output. The
+product of a record's input and its error is the record's gradient with respect to the parameter."""
 
 
 class _LastRecords(NamedTuple):
@@ -56,11 +56,11 @@ class ProductSums(IntegerSums, OnePassSums):
     """The integer sums of clipped gradients. Gradients that are products of two vectors are not formed.
 
     To form a gradient means to compute its entries. A linear layer through which a record goes once has the gradient
-    r x^T, where x is the layer's input and r the gradient by the layer's output. This gradient becomes a product of two
-    vectors of integers. The norm of the record's clipped gradient is then at most the bound, in exact arithmetic. A
-    linear layer through which a record goes at several positions has a sum of such products as its gradient. This sum
-    is not formed either, if computing its norm takes less work than computing its entries. Any other gradient is
-    formed, and is treated as the product of itself and 1.
+    r x^T, where x is the layer's input and r the gradient with respect to the layer's output. This gradient becomes a
+    product of two vectors of integers. The norm of the record's clipped gradient is then at most the bound, in exact
+    arithmetic. A linear layer through which a record goes at several positions has a sum of such products as its
+    gradient. This sum is not formed either, if computing its norm takes less work than computing its entries. Any other
+    gradient is formed, and is treated as the product of itself and 1.
 
     The totals have no memory until records are added to them. If all records of a step are added while the sums are
     released, the totals are never in memory. If the model is on a CUDA device, the device releases the sums. The device
@@ -159,8 +159,8 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_slice_of_gradient_factors(self, factors: dict[int, GradientFactors], taken: Any, *, last: bool) -> None:
         """Clips the gradients of some records and adds them to the totals. ``taken`` is a mask of records, or None.
 
-        The ``last`` records are kept for the release, unless some gradients are sums of products or sparse
-        (``_is_sparse_embedding``).
+        With ``last`` the records may be kept for the release instead. They are not kept if some gradients are sums of
+        products or sparse (``_is_sparse_embedding``).
         """
         dense_only = bool(factors) and not any(
             _is_sparse_embedding(each) or _is_sum_of_products(each) for each in factors.values()
@@ -212,7 +212,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_gradient_factors_with_sums(
         self, sums: dict[int, PositionProducts], layers: Layers, totals: list[Any], taken: Any
     ) -> None:
-        """Clips and adds records whose gradients by some parameters are sums of products.
+        """Clips and adds records whose gradients with respect to some parameters are sums of products.
 
         The other gradients, ``layers``, get the same clip factors. Their norm is at most the part of the norm bound
         that the sums of products leave.
@@ -255,7 +255,7 @@ def _is_sum_of_products(factors: GradientFactors) -> bool:
 
 
 def _join_uses_of_parameter(factors: Any) -> OuterProducts:
-    """Returns the gradients by a parameter as one sum over the positions of all uses of the parameter."""
+    """Returns the gradients with respect to a parameter, as one sum over the positions of all uses of the parameter."""
     if isinstance(factors, OuterProducts):
         return factors
     parts = factors.parts
@@ -292,7 +292,8 @@ def _is_sparse_embedding(factors: GradientFactors) -> TypeGuard[OuterProducts]:
 
 
 def _count_entries_of_gradient_factors(factors: GradientFactors, size: int, records: int) -> int:
-    """Returns the number of entries of formed gradients by a parameter of ``size`` entries, over all records.
+    """Returns the number of entries, over all records, of formed gradients with respect to a parameter of ``size``
+    entries.
 
     A sum of products is not formed. For such a sum, the function counts the integers of the factors and their inner
     products instead.

@@ -54,8 +54,9 @@ class RecordedCall:
     """A recorded call of one of PyTorch's functions.
 
     ``edge`` is a place in PyTorch's graph. There the backward pass computes the gradient with respect to the call's
-    output, or with respect to an argument for the calls whose rule needs that. ``parts`` gets this gradient, and
-    returns the parameters in the call, each with the ``GradientFactors`` of its gradients.
+    output. If the parameter is repeated for each record, the gradient is with respect to the repeated parameter
+    instead. ``parts`` gets this gradient, and returns the parameters in the call, each with the ``GradientFactors`` of
+    its gradients.
     """
 
     edge: Any

@@ -44,9 +44,9 @@ def release_gradient_sums_with_last_records(
 
     ``last`` holds the indices ``numbers`` of some parameters, a layer for each of them, and the mask ``taken`` of the
     records to add. A layer is a pair of arrays with a row for each record. The outer product of a record's two rows is
-    its gradient by the parameter. ``totals`` holds the sums over the other records of the step, and is zero afterwards.
-    ``totals`` is an empty list if the step has no other records. Entries are numbered consecutively over all
-    parameters, and get the same noise as in ``add_noise_to_gradient_sums``.
+    its gradient with respect to the parameter. ``totals`` holds the sums over the other records of the step, and is
+    zero afterwards. ``totals`` is an empty list if the step has no other records. Entries are numbered consecutively
+    over all parameters, and get the same noise as in ``add_noise_to_gradient_sums``.
     """
     deviation = convert_deviation_to_grid(plan.planned_grid_step, plan.noise_deviation)
     stream = source.stream()

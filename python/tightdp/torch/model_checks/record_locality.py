@@ -24,8 +24,8 @@ from ..batches.record_reader import (
 from ..plan.plan import Plan
 
 ROUNDING, LAST_BITS = 2.0**-10, 2.0**-20
-"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums. In these, the
-last bits of a gradient may depend on other records that go through the model at the same time."""
+"""Tolerances, as multiples of the norm bound. The first is for float sums. The second is for exact sums, because the
+last bits of a single gradient may depend on other records that go through the model at the same time."""
 
 PlacedPart = tuple[Any, int, BatchPlaces | None]
 """Collated records of one form (structure, types and shapes), their number, and their places, which are rows of a

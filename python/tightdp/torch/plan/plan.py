@@ -40,11 +40,11 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE, _FINEST_NOISE = 31, 38
-"""Number of binary digits of the noise's standard deviation, in grid steps of products of integers. The first number is
-preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2).
-With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
+"""Numbers of binary digits of the noise's standard deviation, in units of the grid for products of integers. The first
+number is preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md,
+section 5.2). With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
 _LEAST_PRODUCT_DIGITS = 27
-"""Number of binary digits of the norm bound, in grid steps, below which the grid is not made coarser for the sake of
+"""Number of binary digits that the norm bound keeps, in units of the grid, if the grid is made coarser for the sake of
 the sampler's speed. With fewer digits, integers would make clipped records noticeably shorter than the bound
 (docs/theory/exact-products.md, section 7)."""
 _MOST_DEVIATIONS = 16
@@ -234,7 +234,8 @@ class _CheckedSettings:
     loss: LossRelease | None
 
     def make_torch_plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
+        """Returns the plan for this number of records. Raises ValueError if none exists, such as if the noise would be
+        too large."""
         settings, batch = self.own, self.batch_size
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(self.batch_size, records, self.epochs)

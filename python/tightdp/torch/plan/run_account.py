@@ -26,8 +26,8 @@ class RunAccount:
         """Function that is called before the release of newly charged steps, with the number of these steps and their
         mark in the checkpoint."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Function that is called if the shares of ``norm_share_account.py`` are released. It gets a list with one pair
-        for each epoch, the released share and its noise multiplier."""
+        """Function that is called each time an epoch gets its share of norms (``norm_share_account.py``). It gets a
+        list with a pair for each epoch: the share, and the noise multiplier of the epoch's steps."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
         """Whether the run continues a run whose state was saved by another object."""

@@ -65,8 +65,8 @@ class Checkpoint:
       each epoch, if the run releases shares of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder
-      did not make this charge in this turn, it is a copy that fell behind another copy, and is refused
+      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder does
+      not have this charge in this turn, the folder is a copy that fell behind another copy, and is refused
       (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
@@ -314,8 +314,8 @@ class Checkpoint:
         return found
 
     def _read_checkpoint_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any "
-        "other file."""
+        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any
+        other file."""
 
         def read_checked_checkpoint(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")

@@ -434,8 +434,8 @@ class PrivateRun:
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_run_tensors(self, found: dict[str, Any]) -> None:
-        """Restores the tensors of ``_collect_run_tensors``. Raises ValueError for those of another model or "
-        "optimizer."""
+        """Restores the tensors of ``_collect_run_tensors``. Raises ValueError for tensors of another model or
+        optimizer."""
         try:
             self._import_learned_of_run(found)
             self.model.load_state_dict(found["model"])

@@ -60,8 +60,9 @@ class AfterFailure:
     The error itself may reveal something about a record. Therefore the statement says that the run went on after an
     error.
 
-    ``folder`` is the path of the folder. ``make_private`` raises an error if the folder holds no checkpoint of such a
-    run.
+    ``folder`` is the path of the folder. A run that no error ended is continued too, and an empty folder begins a run.
+    The constructor checks nothing. ``make_private`` raises an error for a folder that it would refuse as its argument
+    ``checkpoint``.
 
     >>> from tightdp.torch import AfterFailure
     >>> AfterFailure("checkpoints/run").folder
