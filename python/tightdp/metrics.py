@@ -49,8 +49,8 @@ class Accuracy(NamedTuple):
     Fields
     ------
     value : the estimated share of right predictions, in [0, 1]
-    interval : the interval of the share among these records
-    population : the interval of the probability on a new record
+    interval : an interval for the share of right predictions among these records
+    population : an interval for the probability that the prediction on a new record is right
     charged : the composition of the release
     privacy : the bound on epsilon, in nats
     statement : the ``Statement`` of the release

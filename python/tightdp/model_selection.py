@@ -101,9 +101,10 @@ class PrivateSearchCV(BaseEstimator):
     privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
     classes_, n_features_in_ : as in scikit-learn.
 
-    Two settings may be charged for different mechanisms besides Gaussians on all records, for example if their batch
-    sizes differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The
-    running time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    A setting may be charged for Gaussians on all records, and for other mechanisms. If the other mechanisms of two
+    settings differ, for example because their batch sizes differ, the search is charged by the epsilon and delta of the
+    settings alone. This costs more. The same holds if no setting is charged for Gaussians on all records. The running
+    time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -152,7 +153,8 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_blocks_for_model_selection(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # since labels that occur once look like measurements
+        # Each label occurs three times, because numbers that occur only once look like the targets of a regression.
+        present = np.repeat(classes, 3)
         if declared is not None and not must_learn_labels(declared):
             classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))

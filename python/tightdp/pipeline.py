@@ -262,7 +262,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
             self._divide_pipeline_budget(target.epsilon, target.delta, private, last if learned else None)
-        before, known = Composition(), n_features  # 0 where nobody knows before ``fit`` how many features a step gets
+        # ``known`` is the number of features that a step gets, or 0 if this number is not known before ``fit``.
+        before, known = Composition(), n_features
         for _, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
@@ -270,8 +271,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
-        # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
-        # whole delta, no delta would be left for the other steps.
+        # If there are other releases, the last step gets only half of delta. If a last step that is only known to be
+        # (epsilon, delta)-DP got the whole delta, no delta would be left for the other releases.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 

@@ -160,8 +160,8 @@ def check_flag_argument(name: str, value: Any) -> bool:
 def check_function_argument(name: str, value: Any, parameters: str, optional: bool = False) -> Any:
     """Returns ``value``, a function that can be called with these ``parameters``, such as "done, total".
 
-    With ``optional`` the value may be None. A function that does not tell its parameters is accepted, as some that are
-    written in C. Raises TypeError for anything else, before a run calls the function.
+    With ``optional`` the value may be None. A function whose parameters Python cannot list, such as some functions
+    written in C, is accepted. Raises TypeError for anything else, before a run calls the function.
     """
     if value is None and optional:
         return value

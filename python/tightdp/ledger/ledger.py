@@ -89,7 +89,7 @@ class Ledger:
     ``neighbors``. The guarantee holds even if later releases depend on earlier releases, because all charges pass one
     ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, a
     restored backup, or a file whose last entries were deleted is a second budget for the same data. Only a process that
-    has seen later entries detects it.
+    has read later entries notices that entries are missing.
 
     A ledger holds no data except the notes that callers write. Any number of threads and forked children may use one
     ``Ledger``. A ``Ledger`` can be pickled, because the budget is in the file or the database. A pickle holds no
@@ -195,7 +195,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """Text of 32 random digits, made with the ledger, for it alone."""
+        """Identifier of the ledger: 32 random hexadecimal digits that no other ledger has."""
         return self._budget.identity
 
     @property
@@ -254,7 +254,7 @@ class Ledger:
             )
 
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
-        """Stores the number of a run's releases up to and including the next release, BEFORE this next release.
+        """Stores the progress ``now`` of a run, which counts the next release. Call this method BEFORE that release.
 
         Raises ``BudgetExceeded`` and stores nothing unless ``before`` is the last stored progress of this run. A later
         progress would mean that another copy of the run has made further releases. After any exception release nothing.

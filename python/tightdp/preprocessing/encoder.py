@@ -39,7 +39,7 @@ class OneHotEncoder(PrivateTransformer):
         categories are the values whose noisy counts reach a threshold (``tightdp.frequent_values``)
     missing : texts that stand for no value
 
-    Further attributes: ``categories_``, a tuple of texts for each column.
+    Further attributes: ``categories_``, a list with one tuple of texts for each column.
 
     Guarantee: the privacy of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
     docs/theory/frequent.md, section 2. The running time of ``fit`` depends on the number of different values, and is

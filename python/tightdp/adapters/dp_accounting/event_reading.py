@@ -29,8 +29,7 @@ class EventReading(NamedTuple):
     """A neighbouring relation and the unit of noise multipliers.
 
     Noise multipliers of this library are relative to one contribution. ``convert_to_dp_accounting_contribution``
-    converts from the
-    ``unit``, which is one of these:
+    converts from the ``unit``, which is one of these:
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
     - "sensitivity": the sensitivity of the query under the relation. Nothing is known about single contributions.

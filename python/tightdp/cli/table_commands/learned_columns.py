@@ -30,7 +30,7 @@ from ...statement import Statement
 from ...statement.column_words import state_fact_of_categories, state_fact_of_column_bounds, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
-"""Three facts about a column, by which columns are grouped. They say whether it holds categories, whether its
+"""Three facts about a column, by which columns are grouped. They say whether the column holds categories, whether the
 categories or bounds are learned, and whether the number that replaces missing numbers is learned. The last fact is None
 if nothing replaces missing numbers."""
 
@@ -109,7 +109,7 @@ def fit_learned_columns(
 def find_doubtful_command_bounds(transformer: ColumnTransformer, records: int) -> dict[str, str]:
     """Returns a text for each column whose learned bounds cannot be right.
 
-    The text says that there is too much noise for ``records``, the number of records.
+    ``records`` is the number of records. The text says how many records would be enough with this noise.
     """
     # The pipeline has set both attributes. Infinity and 0.5 are never used: the type checker does not know that the
     # attributes are not None.
