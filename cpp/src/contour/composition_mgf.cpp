@@ -224,7 +224,8 @@ double CompositionMgf::length_by_cells(const Plan& plan, double first, double ne
     };
     for (std::size_t j = 0; j < parts_.size(); ++j)
         if (need > 0.01 * parts_[j].step_count()) tails[j].sample_minorant_decay();
-    // The decay must be large enough at all s beyond the length, and so at `reach`.
+    // The decay must be at least `need` at all s beyond the length. If the decay near `reach` is too small, no length
+    // up to `reach` is enough.
     if (decay_between(reach, 1.05 * reach) < need) return HUGE_VAL;
     double length = first, s = length;
     for (int i = 0; i < most_ranges && length <= ratio * reach; ++i, s *= ratio) {

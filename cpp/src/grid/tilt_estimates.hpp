@@ -11,7 +11,7 @@
 namespace tightdp::grid {
 
 // `value` is the cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number. `mean` and `variance` are
-// its first two derivatives by the tilt.
+// its first two derivatives with respect to the tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };

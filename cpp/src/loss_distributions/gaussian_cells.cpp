@@ -158,10 +158,11 @@ class Gaussian final : public Density {
     }
 
     // Computes the masses s and t (CellBlock) of the cell of outputs [z0, z1] as sums over its parts (grid.md, section
-    // 6.3). The outputs whose losses exceed the loss at z0 by at most 1 are cut into pieces with masses s' and t'. Let w
-    // be the loss at the left end of a piece, minus the loss at z0. A piece adds e^{-w} s' to s, and (1 - e^{-w}) (s' + t') + e^{-w} t' to t.
-    // Further right, let p be the P-mass, and q the Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t.
-    // The difference loses few digits, because q is at most p / e there.
+    // 6.3). The outputs whose losses exceed the loss at z0 by at most 1 are cut into pieces with masses s' and t'. Let
+    // w be the loss at the left end of a piece, minus the loss at z0. The piece adds e^{-w} s' to s, and
+    // (1 - e^{-w}) (s' + t') + e^{-w} t' to t. The outputs further right are one part. Let p be its P-mass, and let q
+    // be its Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t. The difference loses few digits,
+    // because q is at most p / e there.
     void compute_wide_gaussian_cell(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);

@@ -173,7 +173,8 @@ class Mixture final : public Density {
         return more > 0 ? std::log(more) + std::max(0.0, y - 700) : -kInfinity;
     }
 
-    // The loss at an output, its derivative by the output, and a bound on the error of the loss.
+    // The loss at an output, the derivative of the loss with respect to the output, and a bound on the error of the
+    // loss.
     struct Value {
         double loss, slope, error;
     };

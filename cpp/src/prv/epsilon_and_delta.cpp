@@ -117,7 +117,7 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     const double floor = -2 * composed->mesh();
     const Curve curve = composed->curve(floor);
     // The lower end is read where the curve is `large` plus the error. The error grows a little with the value of the
-    // curve (prv.md, end of section 4), so it is bounded for a larger value than `large`.
+    // curve (prv.md, end of section 4). So the error is bounded for a value that is larger than `large`.
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);

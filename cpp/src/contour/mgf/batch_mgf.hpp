@@ -34,9 +34,9 @@ class BatchMgf {
     TIGHTDP_HD double step_count() const noexcept { return count_; }
     TIGHTDP_HD std::int64_t node_count() const noexcept { return n_; }
 
-    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
-    // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
-    // there are more than kBatchNodes nodes.
+    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The trapezoid rule and the omission of
+    // nodes beyond a finite range each cause a relative error of at most e^{-log_inverse}. Returns false if there are
+    // more than kBatchNodes nodes.
     TIGHTDP_HD_STAGE bool place_nodes(double c_most, double s_most, double log_inverse) noexcept {
         const NodeRange e = choose_mgf_node_range(pair_, c_most, s_most, log_inverse);
         const double left = e.left, right = e.right;

@@ -18,9 +18,9 @@ namespace tightdp::contour {
 
 inline constexpr double kPi = 3.14159265358979323846;
 
-// Returns the factor by which the bounds on the phase of the loss, and on the derivative of ln |W^beta| by u, are
-// multiplied. It is 2 for "replace" with q > 1/2, and 1 otherwise. The loss for "replace" is ln W(u) - ln W(-u), and
-// the phases of its two terms may add up (contour.md, section 8).
+// Returns the factor by which two bounds are multiplied: the bound on the phase of the loss, and the bound on the
+// derivative of ln |W^beta| with respect to u. The factor is 2 for "replace" with q > 1/2, and 1 otherwise. The loss
+// for "replace" is ln W(u) - ln W(-u), and the phases of its two terms may add up (contour.md, section 8).
 TIGHTDP_HD inline double replace_phase_factor(const Pair& p) noexcept {
     return p.is_contour_replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
@@ -39,8 +39,8 @@ TIGHTDP_HD inline double quadrature_strip_penalty(const Pair& p, double c, doubl
 }
 
 // Returns a bound on the error of the rule with the step h, relative to M(c), for imaginary parts of z up to s. The
-// bound uses the strip |Im u| <= y, and is 2 e^{penalty + s y / sigma} / (e^{2 pi y / h} - 1) with the penalty of
-// quadrature_strip_penalty().
+// bound uses the strip |Im u| <= y, and is 2 e^{penalty + f s y / sigma} / (e^{2 pi y / h} - 1). The penalty is
+// quadrature_strip_penalty(), and f is replace_phase_factor().
 TIGHTDP_HD inline double quadrature_error_at(const Pair& p, double c, double s, double h, double y) noexcept {
     const double gain = 2 * kPi * y / h;
     return 2 * std::exp(quadrature_strip_penalty(p, c, y) + replace_phase_factor(p) * s * y / p.sigma - gain) /
