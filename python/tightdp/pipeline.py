@@ -45,7 +45,6 @@ from .estimators.shared.sklearn_interface import (
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.scalers import BoundedTransformer
 from .preprocessing.steps import NamedTransformers, check_named_transformer_steps
 from .preprocessing.transformer import PrivateTransformer
 from .preprocessing.transformer_input import (
@@ -266,6 +265,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         for _, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
+            if isinstance(step, PrivateTransformer) and known and step is not first[0][1]:
+                step._check_declared_lists(known)  # ``fit`` checks the first step, which may name columns of the table
             known = _count_features_after_pipeline_step(step, known)
         features = known or count_features_of_bounds(last.bounds) or n_features
         if target.epsilon is None:
@@ -398,7 +399,7 @@ def _count_features_after_pipeline_step(step: Any, given: int) -> int:
     """Returns how many features a step makes of ``given`` ones, or 0 if this is not known before it is fitted."""
     if isinstance(step, DPPCA):
         return step.n_components
-    return given if isinstance(step, BoundedTransformer) else 0
+    return step._count_outputs(given) if isinstance(step, PrivateTransformer) else 0
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

@@ -50,10 +50,21 @@ class Chain(CompositeTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X as the first transformer would, before anything is released."""
+        """Checks X as the first transformer would, and the others' declared lists, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
-        copy_unfitted_estimator(self._list_transformer_parts()[0][1])._prepare_input(values)
+        first, *others = self._list_members()
+        copy_unfitted_estimator(first)._prepare_input(values)
+        columns = first._count_outputs(self.n_features_in_)
+        for member in others:
+            if columns:
+                member._check_declared_lists(columns)
+            columns = member._count_outputs(columns)
         return values
+
+    def _count_outputs(self, given: int) -> int:
+        for member in self._list_members():
+            given = member._count_outputs(given)
+        return given
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         for _, member in self.transformers_:

@@ -108,6 +108,9 @@ class OneHotEncoder(PrivateTransformer):
         blocks = [column.encode_record_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
 
+    def _count_outputs(self, given: int) -> int:
+        return 0 if self.categories is None else sum(map(len, _read_encoder_categories(self.categories)))
+
     def _has_text_outputs(self) -> bool:
         return self.categories is None
 

@@ -20,6 +20,7 @@ from ..estimators.shared.private_fit import wrap_private_fit
 from ..estimators.shared.sklearn_interface import (
     BaseEstimator,
     TransformerMixin,
+    copy_unfitted_estimator,
     require_fitted,
     validate_estimator_features,
 )
@@ -154,6 +155,15 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
 
     def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         return given
+
+    def _count_outputs(self, given: int) -> int:
+        """Returns how many features are made of ``given`` columns. Returns 0 if nobody knows this before ``fit``, and
+        takes 0 for an unknown number of columns."""
+        return given
+
+    def _check_declared_lists(self, columns: int) -> None:
+        """Raises the error of ``fit`` if a declared list, such as the bounds, is for another number of columns."""
+        copy_unfitted_estimator(self)._prepare_input(np.zeros((1, columns)))
 
     def _has_text_outputs(self) -> bool:
         """Tells whether a release contains the texts of cells. If so, the statement names the types of all columns,
