@@ -52,6 +52,7 @@ class SimpleImputer(PrivateTransformer):
     def _charge(self, spent: NoiseShare) -> Composition:
         _check.check_choice_argument("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
+            self._broadcast_imputer_constants()
             return Composition()
         quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
         return quantiles.compute_quantile_charge(self.domain, spent.noise_multiplier)
@@ -64,11 +65,11 @@ class SimpleImputer(PrivateTransformer):
             quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
 
-    def _broadcast_imputer_constants(self, columns: int) -> NDArray[np.float64]:
+    def _broadcast_imputer_constants(self, columns: int | None = None) -> NDArray[np.float64]:
+        """Returns the constant of each column. If ``columns`` is None, returns the declared constants."""
         try:
-            return np.array(
-                np.broadcast_to(_check.check_bounded_array_argument("fill_value", self.fill_value), (columns,))
-            )
+            found = _check.check_bounded_array_argument("fill_value", self.fill_value)
+            return np.array(np.broadcast_to(found, (found.size if columns is None else columns,)))
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 

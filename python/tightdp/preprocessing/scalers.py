@@ -42,6 +42,7 @@ class BoundedTransformer(PrivateTransformer):
 
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
+            EstimatorScale.from_estimator_bounds("bounds", self.bounds, _count_columns_of_scaler_domain(self.bounds))
             return Composition()
         (
             self._check_quantile_levels(),
@@ -84,7 +85,7 @@ def _count_columns_of_scaler_domain(domain: Any) -> int:
     """Returns the number of columns that ``domain`` has ranges for, or 1 if one range serves for all columns."""
     try:
         return max(np.size(end) for end in domain) if domain is not None else 1
-    except TypeError:
+    except (TypeError, ValueError):
         return 1
 
 

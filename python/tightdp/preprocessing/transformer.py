@@ -86,8 +86,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
         X = convert_memory_map_to_preprocess(X)
-        spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
+        spent, delta = self._plan_budget()
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
