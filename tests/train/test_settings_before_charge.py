@@ -216,6 +216,17 @@ def test_a_charge_for_too_many_numbers_is_refused_before_memory_is_taken(kind):
 WRONG_CALLBACKS = [lambda: None, lambda done: None, lambda done, total, more: None, lambda *, done, total: None]
 
 
+@pytest.mark.parametrize("callback", [int, dict, ValueError])
+def test_a_callback_that_is_a_class_must_tell_its_parameters(callback):
+    """``int`` does not: it was accepted, and ended the run at its first release, after the charge."""
+    book = Book()
+    with pytest.raises(TypeError, match=r"of \(done, total\) or None, got <class .* does not tell its parameters"):
+        LogisticRegression(classes=[0, 1], ledger=book, callback=callback, **SETTINGS).fit(X, Y)
+    assert not book.spends
+    for good in (complex, max):  # one tells that it takes two numbers, and the other is a function
+        LogisticRegression(NoisyGD(steps=2), classes=[0, 1], callback=good, public_size=N, **SETTINGS).fit(X, Y)
+
+
 @pytest.mark.parametrize("callback", WRONG_CALLBACKS)
 @pytest.mark.parametrize("public_size", [None, N])
 def test_a_callback_of_other_arguments_is_refused_before_a_charge(callback, public_size):
