@@ -272,7 +272,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
             if isinstance(step, PrivateTransformer) and known and step is not first[0][1]:
-                step._check_declared_lists(known)  # ``fit`` checks the first step, which may name columns of the table
+                step._check_columns(known)  # ``fit`` checks the first step, which may name columns of the table
             known = _count_features_after_pipeline_step(step, known)
         features = known or count_features_of_bounds(last.bounds) or n_features
         if target.epsilon is None:

@@ -14,7 +14,7 @@ from ..records.blocks import Blocks
 from ..release_gate.gate import Gate
 from ..release_gate.shares import NoiseShare
 from .passes import count_records_to_preprocess
-from .steps import CompositeTransformer
+from .steps import CompositeTransformer, check_columns_of_steps
 from .transformer import PrivateTransformer
 from .transformer_input import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 
@@ -54,12 +54,11 @@ class Chain(CompositeTransformer):
         values = count_records_to_preprocess(self._read_table(X, reset=True))
         first, *others = self._list_members()
         copy_unfitted_estimator(first)._prepare_input(values)
-        columns = first._count_outputs(self.n_features_in_)
-        for member in others:
-            if columns:
-                member._check_declared_lists(columns)
-            columns = member._count_outputs(columns)
+        check_columns_of_steps(others, first._count_outputs(self.n_features_in_))
         return values
+
+    def _check_columns(self, columns: int) -> None:
+        check_columns_of_steps(self._list_members(), columns)
 
     def _count_outputs(self, given: int) -> int:
         for member in self._list_members():

@@ -79,11 +79,9 @@ class OneHotEncoder(PrivateTransformer):
             return X
         return read_texts_for_encoder(self, X, reset=reset)
 
-    def _prepare_input(self, X: Any) -> Any:
-        values, size = super()._prepare_input(X), self.n_features_in_
-        if self.categories is not None and len(self.categories) != size:
-            raise ValueError(f"categories must be one list for each of {size} columns")
-        return values
+    def _check_columns(self, columns: int) -> None:
+        if self.categories is not None and len(self.categories) != columns:
+            raise ValueError(f"categories must be one list for each of {columns} columns")
 
     def _release_and_learn(self, values: list[list[str]] | RecordStream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:

@@ -20,7 +20,6 @@ from ..estimators.shared.private_fit import wrap_private_fit
 from ..estimators.shared.sklearn_interface import (
     BaseEstimator,
     TransformerMixin,
-    copy_unfitted_estimator,
     require_fitted,
     validate_estimator_features,
 )
@@ -161,9 +160,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         takes 0 for an unknown number of columns."""
         return given
 
-    def _check_declared_lists(self, columns: int) -> None:
-        """Raises the error of ``fit`` if a declared list, such as the bounds, is for another number of columns."""
-        copy_unfitted_estimator(self)._prepare_input(np.zeros((1, columns)))
+    def _check_columns(self, columns: int) -> None:
+        """Raises ValueError if a declared list, such as the bounds, is for another number of columns."""
 
     def _has_text_outputs(self) -> bool:
         """Tells whether a release contains the texts of cells. If so, the statement names the types of all columns,
@@ -190,6 +188,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X, and returns the input of ``_release_and_learn``. The input for blocks is a stream."""
         values = self._read_table(X, reset=True)
+        self._check_columns(self.n_features_in_)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 
     # The following methods are the steps of a fit, which a pipeline calls too.
