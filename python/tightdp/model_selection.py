@@ -139,6 +139,7 @@ class PrivateSearchCV(BaseEstimator):
         Returns the search itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
+        self._check_settings()
         declared, algorithms = (
             _get_model_selection_classifier(self.estimator).classes,
             self._list_model_selection_algorithms(),
@@ -274,13 +275,14 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"param_grid must have at most {MOST_SETTINGS:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
-    def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
-        """Returns the charge of one run, and each combination of settings with its estimator. Reads no record."""
+    def _check_settings(self) -> tuple[float, float, list[dict[str, Any]]]:
+        """Returns epsilon, delta and all combinations of settings. Raises TypeError or ValueError for the first wrong
+        argument."""
         target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         make_algorithm_source(self.random_state)
-        mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
+        _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
         _get_model_selection_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
@@ -288,8 +290,13 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_model_selection_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
+        return target.epsilon, target.delta, candidates
+
+    def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
+        """Returns the charge of one run, and each combination of settings with its estimator. Reads no record."""
+        epsilon, delta, candidates = self._check_settings()
         # A mechanism with a delta may fail in every run, so the delta of a run is only a small part of the search's.
-        failing = target.delta / (4 * mean)
+        failing = delta / (4 * float(self.mean))
         made = [
             (
                 each,
@@ -305,11 +312,11 @@ class PrivateSearchCV(BaseEstimator):
                     whole = _check.check_count_argument("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def find_run_for_model_selection(epsilon: float) -> SearchRun:
-            charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
-            return find_covering_search_run(charges, epsilon, failing)
+        def find_run_for_model_selection(each_epsilon: float) -> SearchRun:
+            charges = [each.set_params(epsilon=each_epsilon).charge_for(n_features, n_classes) for _, each in made]
+            return find_covering_search_run(charges, each_epsilon, failing)
 
-        asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
+        asked = {"epsilon": epsilon, "delta": delta, "start": epsilon / 2}
         return find_remaining_gate_budget_share(find_run_for_model_selection, self._charge, **asked), made
 
     def _make_model_selection_runs(

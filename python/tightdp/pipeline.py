@@ -45,7 +45,6 @@ from .estimators.shared.sklearn_interface import (
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.scalers import BoundedTransformer
 from .preprocessing.steps import NamedTransformers, check_named_transformer_steps
 from .preprocessing.transformer import PrivateTransformer
 from .preprocessing.transformer_input import (
@@ -168,7 +167,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        *_, (_, last) = self._check_pipeline_steps()
+        target, (*_, (_, last)) = self._check_settings()
         blocks = as_source_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
@@ -180,7 +179,6 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             check_records_for_algorithm(getattr(last, "algorithm", None), True)
             check_width_to_preprocess(self, blocks, width, reset=True)
             X, targets = scan_pipeline_blocks(last, blocks)
-        target = Target.from_arguments(self.epsilon, self.delta)
         check_pipeline_targets(last, targets)
         if self.ledger is not None:  # a step must not refuse the table after the ledger has paid
             check_pipeline_table([step for _, step in self._check_pipeline_steps()], X)
@@ -228,6 +226,14 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """
         return self._plan_pipeline(_check.check_count_argument("n_features", n_features), n_classes).charge
 
+    def _check_settings(self) -> tuple[Target, list[tuple[str, Any]]]:
+        """Returns the target and the steps. Raises TypeError or ValueError for the first wrong argument."""
+        steps, target = self._check_pipeline_steps(), Target.from_arguments(self.epsilon, self.delta)
+        make_algorithm_source(self.random_state)
+        if target.epsilon is not None:
+            _check.build_argument_check("[1e-6, 1)")("share", self.share)
+        return target, steps
+
     def _check_pipeline_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
@@ -251,9 +257,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _plan_pipeline(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies the steps, and plans the charge of each."""
-        target = Target.from_arguments(self.epsilon, self.delta)
-        make_algorithm_source(self.random_state)
-        steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_pipeline_steps()]
+        target, given = self._check_settings()
+        steps = [(name, copy_unfitted_estimator(step)) for name, step in given]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
@@ -267,6 +272,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         for _, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
+            if isinstance(step, PrivateTransformer) and known and step is not first[0][1]:
+                step._check_columns(known)  # ``fit`` checks the first step, which may name columns of the table
             known = _count_features_after_pipeline_step(step, known)
         features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
@@ -291,11 +298,10 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
 
     def _divide_pipeline_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
-        share = _check.build_argument_check("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
-        whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(share)
+        whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(self.share)
         each = NoiseShare(whole, delta).divide_equally(max(1, len(paying) + (learner is not None)))
         for step in paying:
             step.set_params(noise_multiplier=each.noise_multiplier, delta=each.failure)
@@ -399,7 +405,7 @@ def _count_features_after_pipeline_step(step: Any, given: int) -> int:
     """Returns how many features a step makes of ``given`` ones, or 0 if this is not known before it is fitted."""
     if isinstance(step, DPPCA):
         return step.n_components
-    return given if isinstance(step, BoundedTransformer) else 0
+    return step._count_outputs(given) if isinstance(step, PrivateTransformer) else 0
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

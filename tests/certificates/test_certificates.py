@@ -763,6 +763,16 @@ def test_a_certificate_is_read_from_a_text(text):
         dp.Certificate.from_json(text)
 
 
+def test_a_certificate_longer_than_the_checker_reads_is_refused():
+    """``from_json`` took it, and neither the checker nor ``to_json`` did."""
+    text = dp.Gaussian(2.0).certificate(delta=1e-5).to_json()
+    full, long = text.ljust(20_000), text.ljust(20_001)
+    assert verify.check(full) and dp.Certificate.from_json(full) == dp.Certificate.from_json(text)
+    assert "at most 20000 characters" in verify.explain(long)
+    with pytest.raises(ValueError, match="must have at most 20,000 characters, got 20,001"):
+        dp.Certificate.from_json(long)
+
+
 @pytest.mark.parametrize("delta", ["-1", "1", "1.5"])
 def test_a_certificate_about_no_delta_is_refused(delta):
     text = dp.Gaussian(2.0).certificate(delta=1e-5).to_json().replace("1e-05", delta)

@@ -177,17 +177,24 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         size = _check.check_count_argument("n_features", n_features)
         labels = _check.check_count_argument("n_classes", n_classes, least=2)
-        learning = must_learn_labels(self.classes)
-        known = None if learning or self.classes is None else _read_declared_classes(self.classes)
+        self._check_settings(size)
+        if must_learn_labels(self.classes):
+            return self._plan_labels(size).charge
+        known = self._read_known_classes()
         if known is not None:
             _check.check_count_argument("n_classes", labels, least=2, most=len(known))
             labels = len(known)
-        self._check_class_weights(known)
-        if learning:
-            return self._plan_labels(size).charge
         return self._rehearse_private_estimator_fit(
             size, self._build_estimator_model(size, labels), self.epsilon, self.delta
         )
+
+    def _check_settings(self, features: int | None = None) -> None:
+        self._check_class_weights(self._read_known_classes())
+        super()._check_settings(features)
+
+    def _read_known_classes(self) -> NDArray[Any] | None:
+        """Returns the declared classes. Returns None if labels are to be learned, or taken from the records."""
+        return None if self.classes is None or must_learn_labels(self.classes) else _read_declared_classes(self.classes)
 
     def _plan_labels(self, features: int) -> LabelRelease:
         """Returns the division of the budget of a run that learns its labels, after a rehearsal of the run."""
@@ -198,10 +205,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _loss(self, classes: int) -> Loss:
         """Returns the loss for this number of classes."""
-        raise NotImplementedError
-
-    def _build_estimator_model(self, features: int, classes: int) -> Model:
-        """Returns an untrained model for these numbers of features and classes."""
         raise NotImplementedError
 
     def _prepare_array(
@@ -388,7 +391,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 class LinearClassifier(PrivateClassifier):
     """A classifier with linear scores, whose weights are ``coef_`` (classes or 1, features) and ``intercept_``."""
 
-    def _build_estimator_model(self, features: int, classes: int) -> LinearModel:
+    def _build_estimator_model(self, features: int, classes: int = 2) -> LinearModel:
         return LinearModel(
             features, self._loss(classes), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
         )

@@ -94,8 +94,12 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         about the settings.
         """
         size = _check.check_count_argument("n_features", n_features)
-        self._build_target_scale()
+        self._check_settings(size)
         return self._rehearse_private_estimator_fit(size, self._build_estimator_model(size), self.epsilon, self.delta)
+
+    def _check_settings(self, features: int | None = None) -> None:
+        self._build_target_scale()
+        super()._check_settings(features)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -150,7 +154,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
     def _get_target_scale(self) -> EstimatorScale:
         return EstimatorScale.build_estimator_scale("target_bounds", self.target_bounds_, 1)
 
-    def _build_estimator_model(self, features: int) -> LinearModel:
+    def _build_estimator_model(self, features: int, classes: int = 2) -> LinearModel:
         return LinearModel(
             features, Squared(), intercept=_check.check_flag_argument("fit_intercept", self.fit_intercept)
         )

@@ -42,20 +42,19 @@ class BoundedTransformer(PrivateTransformer):
 
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
+            EstimatorScale.build_estimator_scale("bounds", self.bounds, count_columns_of_scaler_pair(self.bounds))
             return Composition()
         (
             self._check_quantile_levels(),
-            quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain)),
+            quantiles.build_quantile_grid(self.domain, count_columns_of_scaler_pair(self.domain)),
         )
         return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
-    def _prepare_input(self, X: Any) -> Values:
-        values: Values = super()._prepare_input(X)
+    def _check_columns(self, columns: int) -> None:
         if self.bounds is not None:
-            EstimatorScale.build_estimator_scale("bounds", self.bounds, count_columns_to_preprocess(values))
+            check_columns_of_scaler_pair("bounds", self.bounds, columns)
         else:
-            quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
-        return values
+            check_columns_of_scaler_pair("domain", self.domain, columns)
 
     def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
         """Returns the lower and upper bound of each column. The lower bound is always below the upper bound."""
@@ -79,11 +78,17 @@ class BoundedTransformer(PrivateTransformer):
         return (shown,), {"where bounds were looked for": domain}
 
 
-def _count_columns_of_scaler_domain(domain: Any) -> int:
-    """Returns the number of columns that ``domain`` has ranges for, or 1 if one range serves for all columns."""
+def check_columns_of_scaler_pair(name: str, pair: Any, columns: int) -> None:
+    """Raises ValueError if ``pair``, a range or None, has one range for each column of another number of columns."""
+    if count_columns_of_scaler_pair(pair) not in (1, columns):
+        raise ValueError(f"{name} must be (low, high), each a number or one number for each column")
+
+
+def count_columns_of_scaler_pair(pair: Any) -> int:
+    """Returns the number of columns that ``pair`` has ranges for, or 1 if one range serves for all columns."""
     try:
-        return max(np.size(end) for end in domain) if domain is not None else 1
-    except TypeError:
+        return max(np.size(end) for end in pair) if pair is not None else 1
+    except (TypeError, ValueError):
         return 1
 
 

@@ -28,6 +28,17 @@ def check_named_transformer_steps(steps: Any, argument: str, length: int) -> lis
     return found
 
 
+def check_columns_of_steps(steps: Sequence[PrivateTransformer], columns: int) -> None:
+    """Checks the declared lists of steps that are applied one after another, the first of them to ``columns`` columns.
+
+    A step is not checked if nobody knows its number of columns before ``fit``. Then ``columns`` is 0.
+    """
+    for step in steps:
+        if columns:
+            step._check_columns(columns)
+        columns = step._count_outputs(columns)
+
+
 class NamedTransformers:
     """A mixin with scikit-learn's nested parameters: NAME is a part, and NAME__PARAMETER a parameter of that part."""
 

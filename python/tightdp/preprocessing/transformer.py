@@ -85,8 +85,8 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
         X = convert_memory_map_to_preprocess(X)
-        spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
+        spent, delta = self._plan_budget()
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
@@ -155,6 +155,14 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         return given
 
+    def _count_outputs(self, given: int) -> int:
+        """Returns how many features are made of ``given`` columns. Returns 0 if nobody knows this before ``fit``, and
+        takes 0 for an unknown number of columns."""
+        return given
+
+    def _check_columns(self, columns: int) -> None:
+        """Raises ValueError if a declared list, such as the bounds, is for another number of columns."""
+
     def _has_text_outputs(self) -> bool:
         """Tells whether a release contains the texts of cells. If so, the statement names the types of all columns,
         because the text of a number depends on the type of its column."""
@@ -180,6 +188,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X, and returns the input of ``_release_and_learn``. The input for blocks is a stream."""
         values = self._read_table(X, reset=True)
+        self._check_columns(self.n_features_in_)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 
     # The following methods are the steps of a fit, which a pipeline calls too.

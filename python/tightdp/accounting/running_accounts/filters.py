@@ -263,9 +263,10 @@ class PrivacyFilter(CappedFilter):
         for name, given in (("expected", expected), ("others", others)):
             if given is not None and not isinstance(given, Composable):
                 raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
-        failure = _check.nonnegative("failure", failure)
-        if not failure < self.delta:
-            raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
+        accepted = "a number in [0, delta)"
+        failure = _check.check_real_argument("failure", failure, accepted)
+        if not 0 <= failure < self.delta:
+            raise ValueError(f"failure must be {accepted}, got {failure!r}")
         kept = _translate_to_filter_charge(others, neighbors)
         built = self._build_filter_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
         super().__init__(built, kept.parts, failure, neighbors)

@@ -108,6 +108,24 @@ class PrivateEstimator(NestedParameters):
     def _get_algorithm(self) -> Any:
         return self._default() if self.algorithm is None else self.algorithm
 
+    def _check_settings(self, features: int | None = None) -> None:
+        """Raises ValueError or TypeError for the first setting that is wrong whatever the records are.
+
+        ``fit`` and ``charge_for`` begin with these checks, so that both name the same setting if several are wrong.
+        ``fit`` checks the bounds when it has read the number of features.
+        """
+        check_driver_algorithm_settings(self._get_algorithm(), self.callback)
+        Target.from_arguments(self.epsilon, self.delta)
+        make_algorithm_source(self.random_state)
+        resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
+        self._list_private_estimator_facts(self._build_estimator_model(1))
+        if features is not None:
+            prepare_estimator_bounds(self.bounds, features, np.dtype(np.float64))
+
+    def _build_estimator_model(self, features: int, classes: int = 2) -> Model:
+        """Returns an untrained model for these numbers of features and classes. A regressor ignores the latter."""
+        raise NotImplementedError
+
     def _compute_private_estimator_charge(
         self, model: Model, epsilon: float | None, delta: float | None
     ) -> Composition:
@@ -137,10 +155,6 @@ class PrivateEstimator(NestedParameters):
         """
         check_number_of_parameters("the model", model.size)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        check_driver_algorithm_settings(algorithm, self.callback)
-        make_algorithm_source(self.random_state)
-        resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
-        prepare_estimator_bounds(self.bounds, features, np.dtype(np.float64))
         facts = self._list_private_estimator_facts(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
@@ -156,8 +170,8 @@ class PrivateEstimator(NestedParameters):
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
+        self._check_settings()
         algorithm = self._get_algorithm()
-        check_driver_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
         blocks = as_source_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
