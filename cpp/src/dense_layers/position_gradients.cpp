@@ -9,8 +9,9 @@
 namespace tightdp {
 namespace {
 
-// form_position_gradient() vectorises over columns. So if the right-hand vectors of form_product_gradients() have fewer
-// entries than this, and the left-hand vectors are longer, the two change places.
+// form_position_gradient() vectorises over columns, so it needs enough columns. form_product_gradients() usually
+// passes `left` as rows and `right` as columns. The function exchanges `left` and `right` if the vectors of `right`
+// have fewer than kFewColumns entries and the vectors of `left` are longer.
 constexpr std::int64_t kFewColumns = 16;
 
 std::int64_t count_position_axes_entries(const ImageAxes& axes) noexcept {
@@ -90,9 +91,11 @@ class PaddedImage {
                 for (std::int64_t k = 0; k < sizes[2]; ++k) visit(ImageAxes{i, j, k});
     }
 
-    // Adds the chunks of a run of neighbouring entries. The first entry goes to the column `column` of the scratch
-    // memory, which is divided into panels of kPanelColumns columns. If a chunk would reach beyond the end of a panel,
-    // the next chunk begins with the first entry of the next panel.
+    // Divides a run of `length` neighbouring entries of a patch into chunks (ImagePatches), and adds the chunks to
+    // sources_ and targets_. The run begins at the index `source` of the image, counted from the patch's corner. In
+    // the scratch memory, the run begins at the column `column`. The columns of the scratch memory are divided into
+    // panels of kPanelColumns columns. If a chunk reaches beyond the end of a panel, the next chunk begins at the first
+    // column of the next panel.
     void add_patch_run(std::int64_t source, std::int64_t column, std::int64_t length) {
         for (const std::int64_t end = column + length; column < end;) {
             const std::int64_t inside = column % kPanelColumns, here = std::min(chunk_, kPanelColumns - inside);

@@ -13,8 +13,9 @@ unsigned product_sum_launch_blocks(std::int64_t blocks) {
     return static_cast<unsigned>(blocks);
 }
 
-// A chunk of records with the inputs and errors of all layers. The class holds device memory for two kinds of results:
-// the rounding factors and squares of rows (RowKernels::factors), and the weights of the clipped records.
+// A chunk of records: the `count` records from record `first` on, in all layers. The class owns device memory for
+// results that later kernels read. `units_` has the rounding factors of rows, and the squared norms of the rows'
+// integers (RowKernels::factors). `weights_` has the weights of the clipped records (clip_device_layer_record).
 template <class T>
 class LayerChunk {
   public:

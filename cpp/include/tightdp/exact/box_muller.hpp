@@ -181,7 +181,8 @@ TIGHTDP_HD inline std::uint64_t box_muller_square_root(Uint128 x) noexcept {
 }
 
 // Returns floor(sigma sqrt(l) a + 1/2), where products are rounded up if `up` and down otherwise. Here l is an end of
-// the interval of -2 ln x, and a is an end of the other interval. sigma is at most 2^39. `work` has 4 n + 16 limbs.
+// the interval that contains -2 ln x, and a is an end of the interval that contains |cos 2 pi y| or |sin 2 pi y|. sigma
+// is at most 2^39. `work` has 4 n + 16 limbs.
 TIGHTDP_HD_STAGE inline std::uint64_t round_box_muller_product(int n, double sigma, const Limb* l, const Limb* a,
                                                                bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;

@@ -25,8 +25,8 @@ struct DeviceLayer {
 };
 
 // The arguments of clip_device_layer_record, for the records [first, first + rows) of a batch. `bound` is the clipping
-// norm divided by the grid, a power of two of which all gradients are multiples. DenseClip has the same members and
-// explains them.
+// norm divided by the grid. The grid is a power of two, and all gradients are multiples of it. DenseClip has the same
+// members and explains them.
 struct DeviceClipRecords {
     const DeviceLayer* layers;
     std::int64_t layer_count, first, rows;

@@ -2,8 +2,9 @@
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
 // A line has one number for each record. The weights have a line for each output of the layer, and the inputs have a
-// line for each input of the layer. An operand is packed in fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
-// matrix unit's order: four words of four records each. Records and lines that are missing are zeros.
+// line for each input of the layer. A packed operand is an array [tile of 16 lines][block of 32 records][digit] of
+// fragments. A fragment has 16 bytes for each lane of a warp, in the order of the matrix unit: four words of four
+// records each. Records and lines that are missing are zeros.
 #pragma once
 
 #include <algorithm>
@@ -53,14 +54,16 @@ TIGHTDP_HD constexpr std::int32_t confine_to_device_digits(std::int32_t x) {
 inline constexpr int kProductThreads = 256, kWarpLines = 32, kOutputWarps = 2, kColumnWarps = 4;
 inline constexpr int kBlockOutputs = kOutputWarps * kWarpLines, kBlockColumns = kColumnWarps * kWarpLines;
 inline constexpr int kStageRecords = 64, kStageFragments = kStageRecords / kFragmentRecords;
-// Numbers of bytes of a stage: of one tile of weights or inputs, and of all tiles of a thread block.
+// Sizes in bytes of the operands of a stage. kTileWeights and kTileInputs are for one tile of weights or inputs. The
+// other sizes are for all tiles of a thread block.
 inline constexpr int kTileWeights = kStageFragments * kWeightDigits * kFragmentBytes,
                      kTileInputs = kStageFragments * kInputDigits * kFragmentBytes;
 inline constexpr int kStageWeights = kBlockOutputs / kFragmentLines * kTileWeights,
                      kStageInputs = kBlockColumns / kFragmentLines * kTileInputs,
                      kStageBytes = kStageWeights + kStageInputs;
 
-// Largest number of stages with fewer than 2^16 records. Sums of products of digits then fit in 32 bits.
+// Largest number of stages that together have fewer than 2^16 records. The sums of products of digits over so many
+// records fit in 32 bits.
 inline constexpr std::int64_t kMostStages = ((1 << 16) - 1) / kStageRecords;
 static_assert(std::int64_t{2} * 128 * 128 * kStageRecords * kMostStages <= 0x7fffffff);
 
