@@ -92,7 +92,7 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     for number in range(trials):
         candidates.begin_norms_of_importance_batch(np.arange(n), np.arange(n), everyone=True)
         candidates.note_norms_of_importance_batch(before)
-        candidates.renew_importance_bounds(World())
+        candidates.renew_importance_bounds()
         rows = candidates.draw_candidate_rows(number)
         candidates.begin_norms_of_importance_batch(rows, np.arange(len(rows)), everyone=False)
         hits[rows] += candidates.select_rows_of_importance_batch(norms[rows])
