@@ -9,7 +9,7 @@ from scipy import stats
 pytest.importorskip("torch", reason="needs torch")
 
 import torch
-from small import cross_entropy, mlp, notes, private, step_of, still, table
+from small import copied, cross_entropy, mlp, notes, private, step_of, still, table
 from torch.utils.data import TensorDataset
 
 import tightdp as dp
@@ -112,6 +112,35 @@ def test_bounds_follow_by_hand_from_released_sums(released, algorithm, first, fa
     assert len(released) == 2 and len(set(released)) == 2
     assert all(abs(one - expected) < 6 * 4 * first * (settings.norm_noise + 1e-3) for one in released)
     assert bounds_of(run) == [first, *(adapted_by_hand(factor, one, first) for one in released)]
+
+
+@BOTH
+def test_sums_are_of_the_norms_at_the_parameters_with_which_an_epoch_begins(monkeypatch, algorithm):
+    found, build = [], norm_sum_account.norm_sum_query
+    run, seen = made(algorithm), []
+
+    def watched(bound, total):
+        query = build(bound, total)
+        found.append((bound, int(query.evaluate(None)[0]) * query.grid, query.grid, copied(run.model)))
+        seen.append(run.steps_)
+        return query
+
+    monkeypatch.setattr(norm_sum_account, "norm_sum_query", watched)
+    run.fit(cross_entropy)
+    bounds = bounds_of(run)
+    sums = {10: [4.0], 20: [4.0]} if algorithm is FIXED else {0: [1.0], 10: [4.0, bounds[1]], 20: [4.0, bounds[2]]}
+    assert [(step, bound) for step, (bound, *_) in zip(seen, found, strict=True)] == [
+        (step, bound) for step, several in sums.items() for bound in several
+    ]
+    inputs, labels = run.loader.dataset.tensors
+    for bound, total, grid, parameters in found:
+        expected = 0.0
+        for x, y in zip(inputs, labels, strict=True):
+            now = {name: p.requires_grad_() for name, p in parameters.items()}
+            loss = torch.nn.functional.cross_entropy(torch.func.functional_call(run.model, now, x[None]), y[None])
+            squares = [g.double().square().sum() for g in torch.autograd.grad(loss, list(now.values()))]
+            expected += min(float(sum(squares)) ** 0.5, bound)
+        assert -RECORDS * grid - 1e-4 * expected < total - expected < 1e-4 * expected
 
 
 @BOTH
