@@ -160,13 +160,13 @@ def test_a_step_takes_records_and_adds_vectors_by_the_bound_of_its_epoch(monkeyp
     settings = DPIS(adapt=1.0, norm_share=1.0, norm_noise=NOISE, reach=1.5)
     run = steep(norms, algorithm=settings, max_norm=first, batch_size=150, epochs=10, epsilon=100.0,
                 arithmetic=arithmetic)  # fmt: skip
-    totals, release = [], run._release_step_sums
+    totals, release = [], run._release_run_sums
 
     def seen(sums):
         totals.append(float(sums.convert_to_floats()[0]))
         return release(sums)
 
-    run._release_step_sums = seen
+    run._release_run_sums = seen
     run.fit(linear)
     for bound, found in ((first, totals[:4]), (later, totals[4:8]), (later, totals[8:])):
         counts = np.array(found) / bound

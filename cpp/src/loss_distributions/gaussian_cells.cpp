@@ -23,7 +23,7 @@ constexpr double kStep = 0.1;
 constexpr std::int64_t kMostPieces = 1 << 17;
 // Exponent below which an exponential underflows to 0, even if the exponent has a rounding error.
 constexpr double kNothing = -760;
-// Units of work (runtime/work_budget.hpp) for one piece of a cell, and for a cell or a tail beside its pieces.
+// Units of work (runtime/work_budget.hpp) for one piece of a cell, and for all other work on a cell or a tail.
 constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 // Least length of an interval whose normal mass is computed as a difference of two tails. At this length, the smaller
 // tail is at most 0.62 times the larger one.
@@ -80,7 +80,7 @@ class Gaussian final : public Density {
         // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself. An error dz of an output is an error
         // mu dz of a loss.
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
-        out.slack = larger_loss_error(out.slack, 6 * u * (largest + mu_ * mu_));
+        out.slack = larger_loss_distribution_error(out.slack, 6 * u * (largest + mu_ * mu_));
     }
 
     Left measure_losses_below(double y) const override {
@@ -158,8 +158,8 @@ class Gaussian final : public Density {
     }
 
     // Computes the masses s and t (CellBlock) of the cell of outputs [z0, z1] as sums over its parts (grid.md, section
-    // 6.3). The first unit of loss in the cell is cut into pieces with masses s' and t'. Let w be the loss at the left
-    // end of a piece, minus the loss at z0. A piece adds e^{-w} s' to s, and (1 - e^{-w}) (s' + t') + e^{-w} t' to t.
+    // 6.3). The outputs whose losses exceed the loss at z0 by at most 1 are cut into pieces with masses s' and t'. Let w
+    // be the loss at the left end of a piece, minus the loss at z0. A piece adds e^{-w} s' to s, and (1 - e^{-w}) (s' + t') + e^{-w} t' to t.
     // Further right, let p be the P-mass, and q the Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t.
     // The difference loses few digits, because q is at most p / e there.
     void compute_wide_gaussian_cell(double z0, double z1, std::size_t at, CellBlock& out) const {

@@ -51,8 +51,8 @@ struct CellSums {
 // of each part are divided by their total first, and each part is run `count` times.
 //
 // kappa bounds the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). Theorem 4 of that page bounds the
-// errors of powers and products. mass_error is the relative error of each normalised cell. It also bounds
-// the errors of `sums`: the relative errors of total and magnitude, and the error of moment divided by magnitude.
+// errors of powers and products. mass_error is the relative error of each normalised cell. It also bounds the errors of
+// `sums`: that of total relative to total, and those of moment and of magnitude relative to magnitude.
 struct Composite {
     AlignedArray values;
     std::vector<CellSums> sums;

@@ -9,8 +9,8 @@ from the paper (docs/algorithms/dp-agd.md has the reasons):
 - All measurements of a gradient are averaged before the average is normalised to a direction.
 - The regulariser is multiplied by a public number of records.
 - The selection adds Gumbel noise, whose rho in zCDP is a quarter of the rho of Laplace noise of the same scale.
-- The budget must allow a release before it is made. Caps limit the gradients and the selections of a run. The charge is
-  the exact composition of the caps, and not only their zCDP.
+- The budget must allow a release before it is made. One cap limits the gradients of a run, and another one its
+  selections. A run is charged as if both caps were used up. This charge is computed exactly, and not from their zCDP.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DPAGD:
     share : the part of the privacy budget (as zCDP) that selections get, in [1e-6, 1).
     max_norm : L2 bound on one record's gradient.
     max_loss : one record's loss is clipped to [0, max_loss] in selections. Keep this bound well above the loss of a
-        wrong but unsure prediction. If the bound is too low, always predicting the larger class loses little.
+        wrong but unsure prediction. Otherwise, a model that always predicts the larger class has a small clipped loss.
     candidates, max_step : step sizes are 0 and the right ends of ``candidates`` equal parts of [0, max_step].
     every, stretch : after every ``every`` steps, max_step becomes (1 + stretch) times the largest of these steps.
     growth : relative growth of a gradient's budget when a step of size 0 wins, at least 1e-6.
@@ -62,8 +62,9 @@ class DPAGD:
     noise_multiplier : standard deviation of the noise of the first gradients, divided by max_norm; None computes it
         from epsilon and delta.
 
-    Guarantee: the privacy of Gaussian(noise_multiplier / sqrt(selections)) composed with ``selections`` times
-    BoundedRange(eta) (PureDP with exponential noise), add/remove one record, however the run adapts
+    Guarantee: for adding or removing one record, a run is as private as ``Gaussian(noise_multiplier /
+    sqrt(selections))`` composed with ``selections`` selections, whatever the run releases. Each selection is a
+    ``BoundedRange``, or a ``PureDP`` with exponential noise, whose parameter follows from ``share``
     (docs/theory/caps.md).
 
     Raises ValueError for a setting out of its range.
@@ -91,15 +92,15 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.check_dataclass_fields(self, check_algorithm_step_count, "selections")
-        _check.check_dataclass_fields(self, _check.check_count_argument, "candidates", "every")
-        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, 1)"), "share")
-        _check.check_dataclass_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, inf)"), "growth")
-        _check.check_dataclass_fields(self, _check.nonnegative, "stretch")
-        _check.check_dataclass_fields(self, _check.below_one, "momentum")
-        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm", "max_loss")
+        _check.check_dataclass_arguments(self, check_algorithm_step_count, "selections")
+        _check.check_dataclass_arguments(self, _check.check_count_argument, "candidates", "every")
+        _check.check_dataclass_arguments(self, _check.build_argument_check("[1e-6, 1)"), "share")
+        _check.check_dataclass_arguments(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.check_dataclass_arguments(self, _check.build_argument_check("[1e-6, inf)"), "growth")
+        _check.check_dataclass_arguments(self, _check.nonnegative, "stretch")
+        _check.check_dataclass_arguments(self, _check.below_one, "momentum")
+        _check.check_dataclass_arguments(self, check_centering_share, "center")
         _check.check_choice_argument("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_dpagd_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:

@@ -43,8 +43,8 @@ def clipped_sum(
     Let g_k be the gradient of example k over all arrays, and n_k its L2 norm. The example adds
     ``weights[k] * min(1, max_norm / n_k) * g_k``, so it moves the sum by at most ``weights[k] * max_norm`` in L2 norm.
     Neither result is private. For a private sum call ``clip_and_noise``, or sum with ``arithmetic="exact"`` and call
-    ``add_noise``. Do not publish the norms. In the table, the first limit is 2^-1022 for float64, and 2^-126 for other
-    types. The second limit is 2^-900 for float64, and 2^-90 for other types.
+    ``add_noise``. Do not publish the norms. Some examples add zeros or nothing. In this table, the first limit is
+    2^-1022 for float64, and 2^-126 for other types. The second limit is 2^-900 for float64, and 2^-90 for other types.
 
     =================================================  =========================================
     example                                            adds
@@ -70,7 +70,7 @@ def clipped_sum(
         Finite and >= 0. With exact arithmetic, in [0, 2^32].
     center, scale : one number for each column (coordinate of an example), optional
         Every example g is first replaced by (g - center) / scale (AdaCliP, Pichapati et al. 2019). Both must be public
-        or computed from past releases. ``scale`` > 0.
+        or computed from past releases. ``scale`` is at least 1e-300.
     groups : lists of indices into ``grads``, optional
         Each group of arrays is clipped to its own bound, the group's entry in ``max_norm``. If ``max_norm`` is a
         sequence and ``groups`` is None, every array is a group (per-layer clipping). An example then moves the sum by
@@ -213,4 +213,4 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]
-    return clipping.find_grid_of_released_sums(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))
+    return clipping.find_clip_and_noise_grid(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))

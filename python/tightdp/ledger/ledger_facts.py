@@ -43,7 +43,7 @@ class LedgerBudget:
         if not self.dataset.strip():
             raise ValueError("dataset must say which data this is the budget of")
         check_ledger_identifier("identity", self.identity)
-        self.build_ledger_filter()  # raises an error unless the filter accepts the entries that are its arguments
+        self.build_ledger_filter()  # raises an error unless the filter accepts its arguments
         if (self.order is None) != (self.family != "renyi"):
             raise ValueError(f"order must be given for family 'renyi' alone, got {self.order!r} for {self.family!r}")
 

@@ -15,8 +15,8 @@ from .dense import DenseRowUnits, round_dense_inputs_to_units
 class Records:
     """Records with features ``(n, d)`` in float32 or float64, and a target for each record.
 
-    A record with a non-finite feature is kept as a row of zeros and marked invalid, and contributes 0 to every sum. An
-    error about this record, or a sum of NaN, would reveal the record's presence. ``weights`` in [0, 1] are
+    If ``valid`` is None, a record with a non-finite feature is kept as a row of zeros and marked invalid. An invalid
+    record contributes 0 to every sum. An error about it, or a sum of NaN, would reveal its presence. ``weights`` are
     relative to the largest weight. If ``weights`` is None, every weight is 1. A contribution to a sum is clipped first,
     and then multiplied by its record's weight.
 

@@ -14,7 +14,8 @@ from .transformer_input import list_columns_to_preprocess
 
 
 def check_named_transformer_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns a list of tuples of length ``length``. They begin with different names."""
+    """Checks ``steps``, and returns a list of tuples of length ``length``. Each tuple begins with a name, and all names
+    differ."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")

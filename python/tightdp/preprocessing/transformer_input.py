@@ -29,8 +29,8 @@ def get_columns_for_transformer(X: Any) -> list[Any] | None:
 
 
 def list_columns_to_preprocess(columns: Any) -> list[Any]:
-    """Returns a list of the names or numbers of columns. Raises ValueError for booleans, which Python would treat as
-    the numbers 0 and 1."""
+    """Returns a list of the names or numbers of columns. Raises ValueError for other keys, and for booleans, which
+    Python would treat as the numbers 0 and 1."""
     keys = [columns] if isinstance(columns, (str, int, np.integer)) or not np.iterable(columns) else list(columns)
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):

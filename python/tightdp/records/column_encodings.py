@@ -94,9 +94,9 @@ class LearnedColumn:
 
 
 def run_attempts_for_record_columns(attempts: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Returns the results of all ``attempts``. Raises one ValueError that lists the errors of all attempts.
+    """Returns the results of all ``attempts``. Raises one ValueError that lists the first ``SHOWN`` errors.
 
-    So the user can correct all errors at once.
+    So the user can correct many errors at once.
     """
     found, problems = [], []
     for attempt in attempts:
@@ -111,7 +111,11 @@ def run_attempts_for_record_columns(attempts: Sequence[Callable[[], Any]]) -> li
 
 
 def encode_record_columns(rows: Rows, columns: Sequence[Column], *, allow_missing: bool) -> NDArray[np.float64]:
-    """Returns features (n, d) in [0, 1]. A missing number becomes NaN, unless its column declares a replacement."""
+    """Returns features (n, d) in [0, 1].
+
+    A column may declare a replacement for missing numbers. Other missing numbers become NaN if ``allow_missing`` is
+    True, and raise ValueError otherwise.
+    """
 
     def encode_column(column: Column) -> NDArray[np.float64]:
         """Returns the features of one column."""

@@ -56,7 +56,7 @@ class Gate:
     ----------
     budget : asked to ``spend`` the mechanism before each release. If it raises ``BudgetExceeded``, nothing is spent.
     source : random source that draws the Poisson batches and the noise.
-    callback : called after each release with the number of releases so far.
+    callback : called after each release with the number of mechanisms that were charged so far.
     pay : a function that charges a ledger for the whole run, or raises. It is called once, after the first release has
         passed all checks and before any record is read.
 
@@ -95,8 +95,9 @@ class Gate:
             return tuple(self._history)
 
     def release_gaussian(self, query: Query, noise_multiplier: float) -> Release[Vector]:
-        """Releases the query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to the query's grid.
+        """Releases the query's value + N(0, (noise_multiplier * sensitivity)^2 I), rounded to a grid.
 
+        The grid is the query's. Its spacing is multiplied by a power of two if such large noise would overflow.
         If the query has a ``scale``, the standard deviation in each coordinate is multiplied by the coordinate's scale.
         For an empty batch, the noise alone is released.
 
@@ -133,7 +134,7 @@ class Gate:
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
         spent = self._spend_at_gate(mechanism, query.sampling_probability)
-        with np.errstate(over="ignore"):  # nan_to_num makes overflowing offsets huge, so that they are never chosen
+        with np.errstate(over="ignore"):  # an overflow gives infinity, which nan_to_num makes finite
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
@@ -168,7 +169,8 @@ class Gate:
 
         The coefficients of the linear term are noise N(0, (noise_multiplier * sensitivity)^2 I). The computed minimum
         is rounded to a grid, and a second noise is added. The standard deviation of the second noise is ``cover`` times
-        ``query.cover``. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+        ``query.cover``, the distance over which this noise hides errors of the computed minimum. The caller states the
+        ``charge``, which docs/theory/perturbation.md proves.
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """

@@ -1,8 +1,8 @@
 // Packed operands of integer products on a device, and the share of each thread block. The code is plain arithmetic, so
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
-// The weights have a line for each output, and the inputs have a line for each column. An operand is packed in
-// fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
+// A line has one number for each record. The weights have a line for each output of the layer, and the inputs have a
+// line for each input of the layer. An operand is packed in fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
 // matrix unit's order: four words of four records each. Records and lines that are missing are zeros.
 #pragma once
 
@@ -41,9 +41,9 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
     return (x - low_digit(x)) >> 8;
 }
 
-// Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
+// Returns the number in [-most, most] that is next to x, where `most` is the largest number that `digits` digits hold.
 template <int digits>
-TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
+TIGHTDP_HD constexpr std::int32_t confine_to_device_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);
     return x < -most ? -most : x > most ? most : x;
 }
@@ -73,12 +73,12 @@ struct ProductShares {
     // stages.
     std::int64_t across, down, stages, share;
 
-    TIGHTDP_HD std::int64_t count_product_splits() const { return (stages + share - 1) / share; }
-    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_splits(); }
-    TIGHTDP_HD std::int64_t count_packed_outputs() const { return down * kBlockOutputs; }
-    TIGHTDP_HD std::int64_t count_packed_columns() const { return across * kBlockColumns; }
+    TIGHTDP_HD std::int64_t count_product_block_splits() const { return (stages + share - 1) / share; }
+    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_block_splits(); }
+    TIGHTDP_HD std::int64_t count_device_packed_outputs() const { return down * kBlockOutputs; }
+    TIGHTDP_HD std::int64_t count_device_packed_columns() const { return across * kBlockColumns; }
     TIGHTDP_HD std::int64_t packed_record_bytes() const {
-        return kWeightDigits * count_packed_outputs() + kInputDigits * count_packed_columns();
+        return kWeightDigits * count_device_packed_outputs() + kInputDigits * count_device_packed_columns();
     }
 
     // The first output, column and stage of a block. Blocks that run at the same time have few different outputs and
@@ -97,16 +97,16 @@ struct ProductShares {
 
 // Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`. The number is at
 // least one stage.
-inline std::int64_t choose_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                         std::int64_t packed_bytes) {
+inline std::int64_t choose_device_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                                std::int64_t packed_bytes) {
     const ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs), 1, 1};
     return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.packed_record_bytes() * kStageRecords), 1,
                                                     std::max<std::int64_t>(ceiling_quotient(rows, kStageRecords), 1));
 }
 
 // Shares a product among thread blocks, as if each of `processors` multiprocessors ran one block at a time.
-inline ProductShares share_digit_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                         std::int64_t processors) {
+inline ProductShares share_product_among_blocks(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                                std::int64_t processors) {
     ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs),
                     ceiling_quotient(rows, kStageRecords), 1};
     // Starting a block and adding its sums takes about as long as this number of stages.

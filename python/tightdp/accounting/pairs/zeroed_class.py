@@ -34,8 +34,8 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
     bright, faint = out * t + q / t, out * t + q
     none = Range(0.0)
     # Each layer is (mass under R, density over R of the pair's first distribution, density over R of its second
-    # distribution). If the record is not in the sample, another record takes its place there. In ``opposite``, the
-    # other record makes the outputs less likely that the record makes more likely. In ``same``, both records make the
+    # distribution). If the record is not in the sample, another record takes its place there. In ``opposite``, outputs
+    # that the record makes more likely are made less likely by the other record. In ``same``, both records make the
     # same outputs more likely.
     opposite = [
         (d, q / t, q),

@@ -112,7 +112,7 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         )
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _bound_tradeoff_by_advantage(float(known[nodes >= 0, 0].max()), alphas))
-    if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass that Q does not have
+    if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass where Q has none
         never = delta(_FAR, max(tolerance, _ROUGH))[1]
         if never > tolerance:
             never = min(never, delta(_FARTHEST, max(tolerance, _ROUGH))[1])

@@ -1,6 +1,6 @@
 """Samplers of batches, which count their batches.
 
-Opacus' accountant charges for a sampling probability. With ``PoissonSampler``, no record is drawn with a larger one.
+Opacus' accountant charges for a sampling probability. ``PoissonSampler`` draws no record with a larger probability.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ _COUNTED: dict[type, type[CountingOpacusSampler]] = {
 def make_opacus_sampler_count(loader: Any) -> CountingOpacusSampler | None:
     """Replaces the batch sampler of a loader by a sampler that counts batches, and returns the new sampler.
 
-    Returns None if the class of the batch sampler is neither Opacus' nor PyTorch's own.
+    A sampler that counts already stays, and is returned. Returns None if the class of the batch sampler is neither
+    Opacus' nor PyTorch's own.
     """
     sampler = loader.batch_sampler
     cls = _COUNTED.get(type(sampler))

@@ -1,5 +1,5 @@
-"""Types for rules. A rule says how to compute a function of PyTorch that has a trained parameter as an argument, and
-how to clip the records' gradients by this parameter."""
+"""Types for rules. A rule says how to compute a function of PyTorch that has a trained parameter as an argument. It
+also says how to clip the records' gradients with respect to this parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from .factors import GradientFactors
 
 Parts = list[tuple[Any, GradientFactors]]
-"""List of parameters, each with the factors of the records' gradients by (with respect to) this parameter."""
+"""List of parameters, each with the factors of the records' gradients with respect to this parameter."""
 
 
 @dataclass
@@ -26,7 +26,8 @@ class ComputedCall:
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]
-    """Function that takes the gradient by ``output``, and returns the parameters of the call with their factors."""
+    """Function that takes the gradient with respect to ``output``, and returns the parameters of the call with their
+    factors."""
 
 
 Rule = Callable[..., ComputedCall]

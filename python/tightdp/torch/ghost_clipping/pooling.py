@@ -70,7 +70,8 @@ class _MaximaAlongAxis(torch.autograd.Function):
     """The maxima of windows along one axis. The gradient goes to the first maximum of each window, as in PyTorch.
 
     Pooling along the last axis and then along the axis before it therefore has the gradients of PyTorch's pooling.
-    There the first maximum is the one in the first row, and in this row the one in the first column.
+    Among equal maxima of a window, PyTorch's pooling chooses the first row that has one, and in this row the first
+    column.
     """
 
     @staticmethod

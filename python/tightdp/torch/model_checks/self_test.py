@@ -83,7 +83,8 @@ def _estimate_self_test_rounding(losses: Any) -> float:
 def yield_graph_nodes_for_self_test(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any]:
     """Yields each node of PyTorch's graph once, from the losses towards the parameters.
 
-    After a node in ``before``, the walk goes on to the nodes that ``before`` lists for it, instead of its inputs.
+    From a node, the walk goes on to the inputs of the node. If the node is a key in ``before``, the walk goes on to the
+    nodes that are listed under this key instead.
     """
     ahead, seen = [losses.grad_fn], {None}
     while ahead:

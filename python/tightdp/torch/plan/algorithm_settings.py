@@ -22,10 +22,11 @@ ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
 """Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields. The
-caller's training loop decides on the optimizer, on averages and on the length of steps, which ``spread`` determines."""
+last three fields choose the optimizer, the mean of the last iterates and the length of steps. With ``make_private``,
+the caller's optimizer and training loop decide on these."""
 
 
-def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
+def choose_algorithm_settings(algorithm: Any) -> tuple[str, Settings | None]:
     """Returns the name and the settings of an algorithm, which is given by its name or by its settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}

@@ -141,7 +141,7 @@ class NormSumAccount(RunAccount):
         """Sets the plan of this epoch's steps, which have these settings."""
         settings = dataclasses.replace(self.settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise, max_norm=(max_norm,))
-        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.planned_grid_step):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= dict(zip(_CHOSEN, (share, noise, max_norm), strict=True))
         self.note([[epoch[name] for name in _CHOSEN] for epoch in self.epochs if epoch["sums"]])

@@ -40,11 +40,11 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE, _FINEST_NOISE = 31, 38
-"""Number of binary digits of the noise's standard deviation, in grid steps of products of integers. The first number is
-preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2).
-With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
+"""Numbers of binary digits of the noise's standard deviation, in units of the grid for products of integers. The first
+number is preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md,
+section 5.2). With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
 _LEAST_PRODUCT_DIGITS = 27
-"""Number of binary digits of the norm bound, in grid steps, below which the grid is not made coarser for the sake of
+"""Number of binary digits that the norm bound keeps, in units of the grid, if the grid is made coarser for the sake of
 the sampler's speed. With fewer digits, integers would make clipped records noticeably shorter than the bound
 (docs/theory/exact-products.md, section 7)."""
 _MOST_DEVIATIONS = 16
@@ -157,7 +157,7 @@ class Plan:
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
         widest = self.sensitivity * self.norm_bound_growth
-        most = clipping.find_largest_release_deviation("int64", self.grid_step) / widest * (1 - 2.0**-50)
+        most = clipping.find_largest_release_deviation("int64", self.planned_grid_step) / widest * (1 - 2.0**-50)
         return DPISEpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
@@ -202,7 +202,7 @@ class Plan:
         return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
-    def grid_step(self) -> float:
+    def planned_grid_step(self) -> float:
         """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
@@ -253,7 +253,8 @@ class _CheckedSettings:
     loss: LossRelease | None
 
     def make_torch_plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
+        """Returns the plan for this number of records. Raises ValueError if none exists, such as if the noise would be
+        too large."""
         settings, batch = self.own, self.batch_size
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(self.batch_size, records, self.epochs)
@@ -274,7 +275,7 @@ class _CheckedSettings:
         )
         # A grid step is a power of two that follows the norm bound, so their ratio changes by less than a factor of 2.
         widest = made.noise_deviation * made.norm_bound_growth
-        if not widest <= clipping.find_largest_release_deviation("int64", made.grid_step):
+        if not widest <= clipping.find_largest_release_deviation("int64", made.planned_grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given

@@ -26,8 +26,9 @@ class RunAccount:
         """Function that is called before the release of newly charged steps, with the number of these steps and their
         mark in the checkpoint."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Function that is called if sums of norms are released (``norm_sum_account.py``). It gets a list with three
-        numbers for each epoch that released a sum: the share of norms, the noise multiplier and the norm bound."""
+        """Function that is called each time released sums of norms choose the settings of an epoch
+        (``norm_sum_account.py``). It gets a list with three numbers for each such epoch: the share of norms, the noise
+        multiplier and the norm bound."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
         """Whether the run continues a run whose state was saved by another object."""
@@ -64,7 +65,7 @@ class RunAccount:
         return self.charged_steps > 0
 
     @contextmanager
-    def end_planned_run_on_error(self) -> Iterator[None]:
+    def end_plan_on_error(self) -> Iterator[None]:
         """Ends the run if the ``with`` body raises an error, because the error may reveal something about a record.
 
         An error before the first charge does not end the run.

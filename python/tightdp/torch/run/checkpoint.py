@@ -65,8 +65,8 @@ class Checkpoint:
       the norm bound of each epoch that begins with released sums of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder
-      did not make this charge in this turn, it is a copy that fell behind another copy, and is refused
+      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder does
+      not have this charge in this turn, the folder is a copy that fell behind another copy, and is refused
       (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
@@ -137,7 +137,7 @@ class Checkpoint:
         found = {**state, "steps": self._count_checkpoint_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_checkpoint_epochs()} if "epochs" in state else found
 
-    def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+    def begin_checkpoint(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Writes the files of a new run, which was charged to its ledger and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_checkpoint_file("run.json"))
@@ -146,7 +146,7 @@ class Checkpoint:
                 self._put_checkpoint_values("turns.json", [])
             self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_run_charges(self, account: RunAccount, run: str) -> None:
+    def record_checkpoint_charges(self, account: RunAccount, run: str) -> None:
         """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_checkpoint_marks() == self._seen)
@@ -316,8 +316,8 @@ class Checkpoint:
         return found
 
     def _read_checkpoint_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any "
-        "other file."""
+        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any
+        other file."""
 
         def read_checked_checkpoint(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")

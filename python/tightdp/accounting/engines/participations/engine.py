@@ -1,4 +1,6 @@
-"""The engine of sampled Gaussians with little noise and of plain Gaussians (docs/theory/closed-forms.md section 5).
+"""The engine of sampled Gaussians with little noise, alone or composed with plain Gaussians.
+
+The bounds are proved in docs/theory/closed-forms.md section 5.
 
 A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
 matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both
@@ -28,7 +30,7 @@ MOST_OVERLAP = 10.0
 """Largest count * q * sigma^2 for ``count`` steps of sampling probability q and noise multiplier sigma. Above this
 number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
-"""If the noise multiplier is at most ``SHARP_SIGMA`` and a record is removed or added, count * q * sigma^2 may be as
+"""If the noise multiplier is at most ``SHARP_SIGMA`` and samples are not of a fixed size, count * q * sigma^2 may be as
 large as ``MOST_SHARP_OVERLAP``. The bounds then need no slow sum over the curves of all participation counts.
 
 Up to ``SHARP_SIGMA``, there may also be more than ``MOST_SPAN`` (``curves.py``) likely participation counts. In this
