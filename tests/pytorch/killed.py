@@ -20,7 +20,7 @@ from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.shared_run import SharedRun
-from tightdp.torch.plan.norm_share_account import NormShareAccount
+from tightdp.torch.plan.norm_sum_account import NormSumAccount
 from tightdp.torch.plan.run_account import RunAccount
 from tightdp.torch.run import checkpoint
 from tightdp.torch.run.private_run import PrivateRun
@@ -82,12 +82,12 @@ def at(point, when):
         "before the first exchange": lambda: around(PrivateRun, "_move_parts_of_private_run"),
         "before the charge": lambda: (
             around(RunAccount, "spend", before=True),
-            around(NormShareAccount, "spend", before=True),
+            around(NormSumAccount, "spend", before=True),
         ),
-        "after the charge": lambda: (around(RunAccount, "spend"), around(NormShareAccount, "spend")),
+        "after the charge": lambda: (around(RunAccount, "spend"), around(NormSumAccount, "spend")),
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
-        SHARE[0]: lambda: around(NormShareAccount, "spend_norm_sums_of_plan"),
+        SHARE[0]: lambda: around(NormSumAccount, "spend_norm_sums_of_plan"),
         SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_run_shares", before=True),
         SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_run_shares"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
@@ -115,10 +115,10 @@ def life(rank, size, case, number, algorithm, point, victim):
         return found
 
     SharedRun._release_run_sums = seen
-    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_norm_share_of_plan
-    NormShareAccount.choose_norm_share_of_plan = lambda account, released: (
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormSumAccount.choose_epoch_settings
+    NormSumAccount.choose_epoch_settings = lambda account, released, max_norm: (
         sums.write(f"{released!r}\n"),
-        choose(account, released),
+        choose(account, released, max_norm),
     )
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,

@@ -92,7 +92,7 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     for number in range(trials):
         candidates.begin_importance_loader_norms(np.arange(n), np.arange(n), everyone=True)
         candidates.note_importance_loader_norms(before)
-        candidates.renew_importance_bounds(World())
+        candidates.renew_importance_bounds()
         rows = candidates.draw_importance_loader_candidates(number)
         candidates.begin_importance_loader_norms(rows, np.arange(len(rows)), everyone=False)
         hits[rows] += candidates.select_importance_loader_rows(norms[rows])

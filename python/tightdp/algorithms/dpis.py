@@ -48,6 +48,10 @@ records, and the gate releases their values with noise."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """Function that maps (epoch, parameters, norm bound) to the sampling probability and noise multiplier of the epoch."""
 
+_adaptable_bound = _check.build_argument_check("[2e-28, 2e29]")
+"""Check of a norm bound that may become a hundredth of itself, or four times itself, and must stay in the range of
+``exact_bound``."""
+
 
 @dataclass(frozen=True)
 class DPIS:
@@ -79,7 +83,8 @@ class DPIS:
     floor : a number in (0, 1]. A last computed norm below floor * C counts as floor * C where it decides whether a
         record is a candidate.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
-        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
+        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. Then ``max_norm``
+        must be in [2e-28, 2e29]. None keeps C.
     reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
         epochs even if these have the largest possible cost.
     optimizer : takes the steps, along the estimate plus regularization * w. None takes plain steps whose length follows
@@ -129,6 +134,8 @@ class DPIS:
         _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
             _check.check_dataclass_arguments(self, _check.probability, "norm_share")
+        if self.adapt is not None:
+            _check.check_dataclass_arguments(self, _adaptable_bound, "max_norm")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
@@ -144,7 +151,22 @@ class DPIS:
     @property
     def norm_sum_count(self) -> int:
         """Number of sums of norms that are released."""
-        return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
+        return self.epochs * self.count_norm_sums_of_epoch(1) - (self.adapt is not None)
+
+    def count_norm_sums_of_epoch(self, epoch: int) -> int:
+        """Returns the number of sums of norms that an epoch releases. Epochs are counted from 0."""
+        return (self.norm_share is None) + (self.adapt is not None and epoch > 0)
+
+    @property
+    def dpis_norm_bound_range(self) -> tuple[float, float]:
+        """Smallest and largest C that an epoch can have. Both are ``max_norm`` if C does not adapt."""
+        return (self.max_norm, self.max_norm) if self.adapt is None else (self.max_norm / 100, 4 * self.max_norm)
+
+    def choose_dpis_norm_bound(self, released: float, records: int) -> float:
+        """Returns C for an epoch, from the ``released`` sum of the norms of all records, clipped at the largest C."""
+        assert self.adapt is not None
+        least, most = self.dpis_norm_bound_range
+        return min(max(self.adapt * released / records, least), most)
 
     def compute_dpis_share_of_records(self, records: int) -> float:
         """Returns the batch size divided by ``records``, in (0, 1]."""
@@ -365,9 +387,9 @@ class _DPISRun(DPISEpochSettings):
         max_norm = options.max_norm
         for epoch in range(options.epochs):
             if options.adapt is not None and epoch:
-                total = gate.release_gaussian(oracle.norm_sum_query(w, 4 * options.max_norm), self.norm_noise).value[0]
-                wanted = options.adapt * total / public.records
-                max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
+                query = oracle.norm_sum_query(w, options.dpis_norm_bound_range[1])
+                released = gate.release_gaussian(query, self.norm_noise).value[0]
+                max_norm = options.choose_dpis_norm_bound(released, public.records)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
                 query = build_dpis_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)

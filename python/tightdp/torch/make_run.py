@@ -30,7 +30,7 @@ from .ghost_clipping.layers import check_ghost_clipping_layers
 from .model_checks import model_checks
 from .plan.algorithm_settings import check_torch_algorithm, choose_algorithm_settings
 from .plan.loss_release import LossRelease
-from .plan.norm_share_account import make_run_account
+from .plan.norm_sum_account import make_run_account
 from .plan.plan import SumArithmetic, check_norm_bounds_of_plan, plan_run
 from .randomness.process_group import World
 from .randomness.run_key import NOISE, RunKey
@@ -90,7 +90,7 @@ def make_private(
     epochs : the number of steps in which a record takes part on average. There are ceil(epochs / q) steps, where q is
         ``batch_size`` divided by the number of records.
     max_norm : bound on the L2 norm of one record's gradient, in [1e-30, 1e30]. A sequence has a bound for each trained
-        parameter, in the order of ``model.parameters()``.
+        parameter, in the order of ``model.parameters()``. With ``DPIS(adapt=...)``, it is the bound of the first epoch.
     noise_multiplier : the standard deviation of the noise divided by the norm bound, given in place of ``epsilon``.
     public_size : a public number of records, from which q follows. None keeps the number private. Then a noisy count is
         released first, for a fiftieth of epsilon and delta, and the run uses the noisy count.

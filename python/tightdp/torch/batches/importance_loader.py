@@ -93,17 +93,20 @@ class ImportanceCandidates:
         at = self.note_importance_loader_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
-    def renew_importance_bounds(self, world: World) -> npt.NDArray[np.float64]:
-        """Computes the bounds for later steps from the norms of all processes, and returns these norms."""
+    def gather_importance_loader_norms(self, world: World) -> npt.NDArray[np.float64]:
+        """Gets the norms that other processes computed, and returns the norms of all records of the batch."""
         # One process has the record's norm, and the other processes have 0. The bits of these numbers are added as
         # integers, so the sum has the bits of the norm.
         world.add_over_ranks(torch.from_numpy(self._norms).view(torch.int64))
+        return self._norms
+
+    def renew_importance_bounds(self) -> None:
+        """Computes the bounds for later steps from the norms that were gathered."""
         bounds = self._stages.bound_norms(self._norms)
         if self._bounds is None or self._everyone:
             self._bounds = bounds
         else:
             self._bounds[self._rows] = bounds
-        return self._norms
 
     def make_noise_source_of_importance_batch(self, number: int) -> RandomSource:
         """Returns the source of the noise for the released sum of norms that has this ``number``."""

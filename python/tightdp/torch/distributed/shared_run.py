@@ -50,9 +50,8 @@ class SharedRun(PrivateRun):
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
         stream = self._make_private_run_noise_source().stream()
-        deviation = clipping.convert_deviation_to_grid(
-            self.plan.planned_grid_step, self._account.current_plan.noise_deviation
-        )
+        plan = self._account.current_plan
+        deviation = clipping.convert_deviation_to_grid(plan.planned_grid_step, plan.noise_deviation)
         add_rank_noise_to_gradient_sums(stream, deviation, flat, start, end)
         self._ranks.add_over_ranks(flat)
         return sums.estimate_mean_gradient(totals)

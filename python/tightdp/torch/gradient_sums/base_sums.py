@@ -32,7 +32,8 @@ class GradientSums:
         return _identify_parameters_of_gradient_sums(parameters) == self._kinds
 
     def set_gradient_sum_plan(self, plan: Plan) -> None:
-        """Uses ``plan`` from now on. This plan may differ from the earlier plan only in its noise and its divisor."""
+        """Uses ``plan`` from the next step on. It may differ from the earlier plan in its noise, its divisor and, for
+        DPIS, its norm bound."""
         self._plan = plan
 
     def clear_gradient_sums(self) -> None:

@@ -33,8 +33,6 @@ def choose_algorithm_settings(algorithm: Any) -> tuple[str, Settings | None]:
         for name in _ELSEWHERE:
             if getattr(algorithm, name, None) != plain.get(name):
                 raise ValueError(f"algorithm must leave {name} at its default: set it in make_private or in your loop")
-        if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
-            raise ValueError("algorithm must leave adapt at None: with make_private the norm bound stays at max_norm")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
     _check.check_choice_argument("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
@@ -49,9 +47,10 @@ def check_torch_algorithm(
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     if name == "adaclip" and isinstance(optimizer, DPAdam):
         raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
-    if isinstance(own, DPIS) and own.norm_share is None and isinstance(optimizer, DPAdam):
+    if isinstance(own, DPIS) and (own.norm_share is None or own.adapt is not None) and isinstance(optimizer, DPAdam):
         raise ValueError(
-            "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
+            "optimizer must not be a DPAdam where norm_share is None or adapt is given: the noise changes from epoch "
+            "to epoch"
         )
     if padded and arithmetic == "float":
         raise ValueError('padded must be False for arithmetic="float", whose rounding errors depend on all records')

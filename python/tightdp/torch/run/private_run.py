@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain, count, islice
 from typing import Any
 
@@ -50,7 +50,7 @@ from ..model_checks.self_test import (
     warn_of_zero_self_test_gradient,
 )
 from ..plan.algorithm_settings import TITLES
-from ..plan.norm_share_account import NormShareAccount, release_norm_share_of_plan
+from ..plan.norm_sum_account import NormSumAccount, release_norm_sums_of_epoch
 from ..plan.plan import Plan
 from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
@@ -265,21 +265,9 @@ class PrivateRun:
             if new or self.steps_ % self.plan.steps_between_looks == 0:
                 parts, looks = self._test_first_record_in_run(loss_fn, parameters, parts, looks, new=new)
         if looks is not None:
-            look = partial(self._look_at_norms_in_private_run, loss_fn, parameters, looks, batch)
-            account, loader = self._account, self.loader
-            if (
-                isinstance(account, NormShareAccount)
-                and isinstance(loader, ImportanceLoader)
-                and account.must_release_share
-            ):
-                release_norm_share_of_plan(
-                    account,
-                    self._world,
-                    loader.candidates.make_noise_source_of_importance_batch(account.charged_sums),
-                    look,
-                )
-            else:
-                look()
+            self._begin_bounds_in_private_run(
+                cache(partial(self._look_at_norms_in_private_run, loss_fn, parameters, looks, batch))
+            )
         with self._world.run_ranks_together("the sums of a step"):
             self._account.spend()
             sums = self._begin_step_sums_of_private_run(parameters)
@@ -294,7 +282,8 @@ class PrivateRun:
                     if losses is not None:
                         losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
-            sums.candidates.renew_importance_bounds(self._world)
+            sums.candidates.gather_importance_loader_norms(self._world)
+            sums.candidates.renew_importance_bounds()
         released = self._release_run_sums(sums)
         if losses is not None:
             losses.release_step_loss(
@@ -346,7 +335,7 @@ class PrivateRun:
 
             take = self._take_private_run_audit_records(loss_fn, self.model, parameters)
             return measure_record_locality(
-                self._read_records_for_run_audit, take, take_copied, self.plan, np.arange(n), tried
+                self._read_records_for_run_audit, take, take_copied, self._account.current_plan, np.arange(n), tried
             )
 
     def _read_records_for_run_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
@@ -500,7 +489,7 @@ class PrivateRun:
     def _look_at_norms_in_private_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch
     ) -> Any:
-        """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
+        """Computes and returns the gradient norms of all records, for the algorithm DPIS."""
         with self._world.run_ranks_together("the norms of all records"):
             sums = self._begin_step_sums_of_private_run(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
@@ -510,7 +499,22 @@ class PrivateRun:
                     sums.candidates.note_importance_loader_norms(
                         sums.find_importance_norms(self.model, loss, part, records, places)
                     )
-        return sums.candidates.renew_importance_bounds(self._world)
+        return sums.candidates.gather_importance_loader_norms(self._world)
+
+    def _begin_bounds_in_private_run(self, look: Callable[[], Any]) -> None:
+        """Renews the bounds on all records' norms, which ``look`` computes, for the algorithm DPIS.
+
+        If an epoch begins, sums of these norms may be released first, and choose the settings of the epoch.
+        """
+        account, loader = self._account, self.loader
+        assert isinstance(loader, ImportanceLoader)
+        candidates = loader.candidates
+        if isinstance(account, NormSumAccount) and account.must_begin_epoch:
+            source = candidates.make_noise_source_of_importance_batch(account.charged_sums)
+            release_norm_sums_of_epoch(account, self._world, source, look)
+        look()
+        candidates.set_importance_loader_plan(account.current_plan)
+        candidates.renew_importance_bounds()
 
     def _test_first_record_in_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
@@ -570,6 +574,7 @@ class PrivateRun:
         has the same coins.
         """
         sums, device = self._sum_maker.make_plain_step_sums(parameters), find_device_of_model_generators(model)
+        sums.set_gradient_sum_plan(self._account.current_plan)
 
         def take_parts_for_run_audit(parts: list[PlacedPart], trial: int) -> list[Any]:
             sums.clear_gradient_sums()
