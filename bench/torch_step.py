@@ -289,7 +289,7 @@ def assert_same_sums(found: list[list[Any] | None]) -> float:
 
 
 def serve_steps(pipe: Connection, name: str, way: str, cpu: bool) -> None:
-    """Sends the clipped sums of one way and the seconds of its first step, and then those of a step when it is asked."""
+    """Sends the clipped sums of one way, and then the seconds of a step whenever it is asked for one."""
     warnings.simplefilter("ignore")
     if cpu:
         torch.set_num_threads(1)

@@ -26,8 +26,8 @@ void copy_c_message(char (&to)[kMostMessage], const char* what) noexcept {
 
 }  // namespace
 
-// A composition, and the first call that failed to change it. A bound without what that call should have added would be
-// too low, so the failure answers every later call.
+// A composition, and the first failure of a call that should have changed it. If this call should have added steps, a
+// bound without these steps would be too low. Every later change and question therefore returns the same failure.
 struct tightdp_composition {
     tightdp::Composition run;
     int failure = TIGHTDP_OK;

@@ -62,7 +62,8 @@ struct Fiber {
 class Launch {
   public:
     static constexpr std::size_t kStack = 64 << 10, kFence = 256;
-    // A launch fails after this number of rounds without progress. The rests in run_emulated() are shorter.
+    // A launch fails after this number of rounds without progress. run_emulated() lets blocks and warps pause, for a
+    // smaller number of rounds.
     static constexpr int kPatience = 200;
     static constexpr unsigned char kNonsense = 0xff;  // bytes that are a NaN in each floating-point type
 

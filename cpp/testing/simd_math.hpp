@@ -8,7 +8,7 @@
 
 namespace tightdp {
 
-// A vector function by its name. `apply` writes its values at the n numbers `x` to `out`.
+// A vector function and its name. `apply` computes the function at the n numbers `x`, and writes the values to `out`.
 struct MathFunction {
     const char* name;
     void (*apply)(const double* x, double* out, std::ptrdiff_t n);  // n is a multiple of 8

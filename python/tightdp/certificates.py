@@ -15,7 +15,7 @@ from typing import Any
 from ._support import _check
 from ._support.strict_json import check_json_entries, parse_json, read_json_value
 from .composition import Composable, Composition
-from .mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
+from .mechanisms.mechanism_json import from_mechanism_json, to_mechanism_json
 from .options import Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1
@@ -61,26 +61,23 @@ class Certificate:
         plain = {
             "format": FORMAT,
             "version": VERSION,
-            "composition": to_plain_mechanism(self.composition)["parts"],
+            "composition": to_mechanism_json(self.composition)["parts"],
             "neighbors": self.neighbors,
             "epsilon": ends if self.epsilon is None else self.epsilon,
             "delta": ends if self.delta is None else self.delta,
         }
-        text = json.dumps(plain, allow_nan=False)
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"a certificate must have at most {MOST_BYTES:,} characters, got {len(text):,}")
-        return text
+        return _check_certificate_length(json.dumps(plain, allow_nan=False))
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Returns the certificate that ``to_json`` wrote. Raises ValueError for other text, and proves nothing."""
         if not isinstance(text, str):
             raise ValueError(f"text must be a string, the JSON of a certificate, got {_check.describe_argument(text)}")
-        plain = parse_json(text)
+        plain = parse_json(_check_certificate_length(text))
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or type(plain["version"]) is not int or plain["version"] != VERSION:
             raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
-        composition = from_plain_mechanism(
+        composition = from_mechanism_json(
             Composable, {"type": "Composition", "parts": plain["composition"]}, "composition"
         )
         asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"
@@ -96,6 +93,13 @@ class Certificate:
             raise ValueError(f"delta must be a number in [0, 1), got {at!r}")
         epsilon, delta = (None, at) if asked == "epsilon" else (at, None)
         return cls(composition, plain["neighbors"], epsilon, delta, lower, upper)
+
+
+def _check_certificate_length(text: str) -> str:
+    """Returns ``text``. Raises ValueError if it is longer than the checker reads."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"a certificate must have at most {MOST_BYTES:,} characters, got {len(text):,}")
+    return text
 
 
 def make_certificate(

@@ -25,11 +25,11 @@ from .algorithms.driver import check_records_for_algorithm, make_algorithm_sourc
 from .bound import Bound
 from .clipping_and_noise.noise import RandomSource
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.preparation import list_classifier_classes_of_block, read_classifier_labels
+from .estimators.shared.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.shared.ownership import list_estimator_parts as parts_within
 from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.preparation import list_classifier_classes_of_block, read_classifier_labels
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.sklearn_interface import BaseEstimator, copy_unfitted_estimator, require_fitted
 from .ledger.payment import LedgerPayment
@@ -101,9 +101,10 @@ class PrivateSearchCV(BaseEstimator):
     privacy_, charged_, history_, statement_ : as for classifiers, but of the whole search
     classes_, n_features_in_ : as in scikit-learn.
 
-    Two settings may be charged for different mechanisms besides Gaussians on all records, for example if their batch
-    sizes differ. The search is then charged by the epsilon and delta of the settings alone, which costs more. The
-    running time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
+    A setting may be charged for Gaussians on all records, and for other mechanisms. If the other mechanisms of two
+    settings differ, for example because their batch sizes differ, the search is charged by the epsilon and delta of the
+    settings alone. This costs more. The same holds if no setting is charged for Gaussians on all records. The running
+    time depends on the number of runs, and is not protected. Guarantee: docs/theory/tuning.md, section 3.
 
     >>> import numpy as np
     >>> from tightdp.model_selection import PrivateSearchCV
@@ -138,6 +139,7 @@ class PrivateSearchCV(BaseEstimator):
         Returns the search itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
+        self._check_settings()
         declared, algorithms = (
             _get_model_selection_classifier(self.estimator).classes,
             self._list_model_selection_algorithms(),
@@ -152,7 +154,8 @@ class PrivateSearchCV(BaseEstimator):
         else:
             counted, classes = self._scan_blocks_for_model_selection(blocks, algorithms, must_learn_labels(declared))
             width, records = blocks.width, int(cast(Lengths, counted.block_lengths).sum())
-        present = np.repeat(classes, 3)  # since labels that occur once look like measurements
+        # Each label occurs three times, because numbers that occur only once look like the targets of a regression.
+        present = np.repeat(classes, 3)
         if declared is not None and not must_learn_labels(declared):
             classes = read_classifier_labels("classes", declared)[1]
         run, found = self._plan_budget(width, max(2, len(classes)))
@@ -160,7 +163,7 @@ class PrivateSearchCV(BaseEstimator):
         for _, each in found:
             check_pipeline_targets(_get_model_selection_classifier(each), present, None if piped else width)
             check_pipeline_weights(_get_model_selection_classifier(each), blocks)
-        steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
+        steps = [step for _, step in self.estimator._check_pipeline_steps()] if piped else [self.estimator]
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_pipeline_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)
@@ -272,13 +275,14 @@ class PrivateSearchCV(BaseEstimator):
             raise ValueError(f"param_grid must have at most {MOST_SETTINGS:,} settings")
         return [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
 
-    def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
-        """Returns the charge of one run, and each combination of settings with its estimator. Reads no record."""
+    def _check_settings(self) -> tuple[float, float, list[dict[str, Any]]]:
+        """Returns epsilon, delta and all combinations of settings. Raises TypeError or ValueError for the first wrong
+        argument."""
         target = Target.from_arguments(self.epsilon, self.delta)
         if target.epsilon is None:
             raise ValueError("epsilon must be given, a number in (0, 1e6]")
         make_algorithm_source(self.random_state)
-        mean, _ = _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
+        _check.at_least_one("mean", self.mean), _check.open_unit("holdout", self.holdout)
         _get_model_selection_classifier(self.estimator)
         for setting in ("epsilon", "delta", "ledger", "random_state"):
             if getattr(self.estimator, setting) is not None:
@@ -286,8 +290,13 @@ class PrivateSearchCV(BaseEstimator):
         candidates = self._list_model_selection_candidates()
         if any(name in ("epsilon", "delta", "ledger", "random_state") for each in candidates for name in each):
             raise ValueError("param_grid must not hold epsilon, delta, ledger or random_state: these are the search's")
+        return target.epsilon, target.delta, candidates
+
+    def _plan_budget(self, n_features: int, n_classes: int) -> tuple[SearchRun, list[tuple[dict[str, Any], Any]]]:
+        """Returns the charge of one run, and each combination of settings with its estimator. Reads no record."""
+        epsilon, delta, candidates = self._check_settings()
         # A mechanism with a delta may fail in every run, so the delta of a run is only a small part of the search's.
-        failing = target.delta / (4 * mean)
+        failing = delta / (4 * float(self.mean))
         made = [
             (
                 each,
@@ -303,11 +312,11 @@ class PrivateSearchCV(BaseEstimator):
                     whole = _check.check_count_argument("public_size", value)
                     estimator.set_params(**{name: max(1, round((1 - self.holdout) * whole))})
 
-        def find_run_for_model_selection(epsilon: float) -> SearchRun:
-            charges = [each.set_params(epsilon=epsilon).charge_for(n_features, n_classes) for _, each in made]
-            return find_covering_search_run(charges, epsilon, failing)
+        def find_run_for_model_selection(each_epsilon: float) -> SearchRun:
+            charges = [each.set_params(epsilon=each_epsilon).charge_for(n_features, n_classes) for _, each in made]
+            return find_covering_search_run(charges, each_epsilon, failing)
 
-        asked = {"epsilon": target.epsilon, "delta": target.delta, "start": target.epsilon / 2}
+        asked = {"epsilon": epsilon, "delta": delta, "start": epsilon / 2}
         return find_remaining_gate_budget_share(find_run_for_model_selection, self._charge, **asked), made
 
     def _make_model_selection_runs(

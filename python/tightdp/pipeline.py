@@ -22,18 +22,18 @@ from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
-from .estimators.preparation import (
+from .estimators.regression import Ridge, validate_regression_block
+from .estimators.shared.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
+from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.preparation import (
     count_classifier_classes_of_block,
-    count_features_of_bounds,
+    count_features_for_preparation,
     list_classifier_classes_of_block,
     read_classifier_labels,
 )
-from .estimators.private_estimator import PrivateEstimator
-from .estimators.regression import Ridge, validate_regression_block
-from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.private_estimator import PrivateEstimator
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.public_facts import UNSCALED
 from .estimators.shared.sklearn_interface import (
@@ -45,7 +45,6 @@ from .estimators.shared.sklearn_interface import (
 )
 from .ledger.payment import LedgerPayment
 from .mechanisms import Gaussian, Mechanism
-from .preprocessing.scalers import BoundedTransformer
 from .preprocessing.steps import NamedTransformers, check_named_transformer_steps
 from .preprocessing.transformer import PrivateTransformer
 from .preprocessing.transformer_input import (
@@ -59,7 +58,7 @@ from .records.sources.choose_source import (
     as_source_blocks,
     check_source_blocks_of_numbers,
     is_sparse_matrix,
-    split_sparse_rows,
+    split_sparse_source_rows,
 )
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks
@@ -168,7 +167,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        *_, (_, last) = self._check_steps()
+        target, (*_, (_, last)) = self._check_settings()
         blocks = as_source_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
@@ -180,11 +179,10 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             check_records_for_algorithm(getattr(last, "algorithm", None), True)
             check_width_to_preprocess(self, blocks, width, reset=True)
             X, targets = scan_pipeline_blocks(last, blocks)
-        target = Target.from_arguments(self.epsilon, self.delta)
         check_pipeline_targets(last, targets)
         if self.ledger is not None:  # a step must not refuse the table after the ledger has paid
-            check_pipeline_table([step for _, step in self._check_steps()], X)
-        plan = self._plan(width, _count_classes_of_pipeline(last, targets))
+            check_pipeline_table([step for _, step in self._check_pipeline_steps()], X)
+        plan = self._plan_pipeline(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         payment.spend_charge(plan.charge)
         values = X
@@ -226,9 +224,17 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._plan(_check.check_count_argument("n_features", n_features), n_classes).charge
+        return self._plan_pipeline(_check.check_count_argument("n_features", n_features), n_classes).charge
 
-    def _check_steps(self) -> list[tuple[str, Any]]:
+    def _check_settings(self) -> tuple[Target, list[tuple[str, Any]]]:
+        """Returns the target and the steps. Raises TypeError or ValueError for the first wrong argument."""
+        steps, target = self._check_pipeline_steps(), Target.from_arguments(self.epsilon, self.delta)
+        make_algorithm_source(self.random_state)
+        if target.epsilon is not None:
+            _check.build_argument_check("[1e-6, 1)")("share", self.share)
+        return target, steps
+
+    def _check_pipeline_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
@@ -249,11 +255,10 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
                     raise ValueError(f"{setting} of step {name!r} must be None: the pipeline has one for all steps")
         return steps
 
-    def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
+    def _plan_pipeline(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies the steps, and plans the charge of each."""
-        target = Target.from_arguments(self.epsilon, self.delta)
-        make_algorithm_source(self.random_state)
-        steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_steps()]
+        target, given = self._check_settings()
+        steps = [(name, copy_unfitted_estimator(step)) for name, step in given]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
@@ -261,17 +266,20 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         private = [step for _, step in first if hasattr(step, "charge_for")]
         learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
-            self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
-        before, known = Composition(), n_features  # 0 where nobody knows before ``fit`` how many features a step gets
+            self._divide_pipeline_budget(target.epsilon, target.delta, private, last if learned else None)
+        # ``known`` is the number of features that a step gets, or 0 if this number is not known before ``fit``.
+        before, known = Composition(), n_features
         for _, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
+            if isinstance(step, PrivateTransformer) and known and step is not first[0][1]:
+                step._check_columns(known)  # ``fit`` checks the first step, which may name columns of the table
             known = _count_features_after_pipeline_step(step, known)
-        features = known or count_features_of_bounds(last.bounds) or n_features
+        features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
-        # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
-        # whole delta, no delta would be left for the other steps.
+        # If there are other releases, the last step gets only half of delta. If a last step that is only known to be
+        # (epsilon, delta)-DP got the whole delta, no delta would be left for the other releases.
         shared = bool(before) or learned
         last.set_params(delta=target.delta / 2 if shared else target.delta)
 
@@ -288,13 +296,12 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         )
         return _PipelinePlan(steps, before, found)
 
-    def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
+    def _divide_pipeline_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
-        share = _check.build_argument_check("[1e-6, 1)")("share", self.share)
         for step in private:
             step.set_params(noise_multiplier=1.0, delta=delta)
         paying = [step for step in private if step.charge_for()]
-        whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(share)
+        whole = float(calibrate(Gaussian, epsilon=epsilon, delta=delta)) / math.sqrt(self.share)
         each = NoiseShare(whole, delta).divide_equally(max(1, len(paying) + (learner is not None)))
         for step in paying:
             step.set_params(noise_multiplier=each.noise_multiplier, delta=each.failure)
@@ -338,7 +345,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
         require_fitted(self, "steps_")
         if is_sparse_matrix(X):
-            return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
+            return np.concatenate([self._transform_block(part) for part in split_sparse_source_rows(X)])
         X = select_columns_to_preprocess(self, X)
         check_shape_to_preprocess(self, X, split_columns_to_preprocess(X), reset=False)
         for _, step in self.steps_[:-1]:
@@ -398,7 +405,7 @@ def _count_features_after_pipeline_step(step: Any, given: int) -> int:
     """Returns how many features a step makes of ``given`` ones, or 0 if this is not known before it is fitted."""
     if isinstance(step, DPPCA):
         return step.n_components
-    return given if isinstance(step, BoundedTransformer) else 0
+    return step._count_outputs(given) if isinstance(step, PrivateTransformer) else 0
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

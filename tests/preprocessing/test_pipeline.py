@@ -282,3 +282,30 @@ def test_bounds_for_another_number_of_features_are_refused_before_the_charge(ste
             with pytest.raises(ValueError, match="bounds must be"):
                 ask()
     assert not ledger.history
+
+
+@pytest.mark.parametrize(
+    "first", [MinMaxScaler(), SimpleImputer(), OneHotEncoder(categories=[["0"], ["0"]]), mixed_numbers()]
+)
+@pytest.mark.parametrize(
+    "later",
+    [
+        MinMaxScaler(bounds=([0] * 4, [1] * 4)),
+        SimpleImputer(strategy="constant", fill_value=[0] * 4),
+        OneHotEncoder(categories=[["a"]] * 4),
+        Chain([("a", StandardScaler()), ("b", MinMaxScaler(bounds=([0] * 4, [1] * 4)))]),
+        ColumnTransformer([("c", MinMaxScaler(), [3])]),
+    ],
+)
+def test_a_later_step_for_another_number_of_columns_is_refused_before_the_charge(first, later, tmp_path):
+    """The declared list of a later step was read when the ledger had paid for the earlier ones."""
+    ledger = dp.Ledger.create(tmp_path / "a.ledger", epsilon=20.0, delta=1e-2, dataset="a")
+    x, y = np.zeros((80, 2)), np.linspace(0, 1, 80)
+    model = PrivatePipeline([("s", first), ("t", later), ("m", Ridge(bounds=(0, 1), target_bounds=(0, 1)))])
+    settings = {"epsilon": 2.0, "delta": 1e-5, "ledger": ledger}
+    model.set_params(**settings)
+    chain = Chain([("s", first), ("paid", StandardScaler()), ("t", later)], **settings)
+    for ask in (lambda: model.charge_for(2), lambda: model.fit(x, y), lambda: chain.fit(x)):
+        with pytest.raises(ValueError, match="must be"):
+            ask()
+    assert not ledger.history

@@ -20,7 +20,7 @@ from tightdp.torch import make_run
 from tightdp.torch.batches.importance_loader import ImportanceCandidates
 from tightdp.torch.distributed.ranks import Ranks
 from tightdp.torch.distributed.shared_run import SharedRun
-from tightdp.torch.plan.norm_share_account import NormShareAccount
+from tightdp.torch.plan.norm_sum_account import NormSumAccount
 from tightdp.torch.plan.run_account import RunAccount
 from tightdp.torch.run import checkpoint
 from tightdp.torch.run.private_run import PrivateRun
@@ -77,17 +77,17 @@ def at(point, when):
     {
         "before the key": lambda: around(make_run, "RunKey", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
-        "before run.json": lambda: around(checkpoint.Checkpoint, "begin_run", before=True),
-        "after run.json": lambda: around(checkpoint.Checkpoint, "begin_run"),
+        "before run.json": lambda: around(checkpoint.Checkpoint, "begin_checkpoint", before=True),
+        "after run.json": lambda: around(checkpoint.Checkpoint, "begin_checkpoint"),
         "before the first exchange": lambda: around(PrivateRun, "_move_parts_of_private_run"),
         "before the charge": lambda: (
             around(RunAccount, "spend", before=True),
-            around(NormShareAccount, "spend", before=True),
+            around(NormSumAccount, "spend", before=True),
         ),
-        "after the charge": lambda: (around(RunAccount, "spend"), around(NormShareAccount, "spend")),
+        "after the charge": lambda: (around(RunAccount, "spend"), around(NormSumAccount, "spend")),
         "before the record": lambda: around(dp.Ledger, "record_progress", before=True),
         "after the record": lambda: around(dp.Ledger, "record_progress"),
-        SHARE[0]: lambda: around(NormShareAccount, "spend_norm_sums_of_plan"),
+        SHARE[0]: lambda: around(NormSumAccount, "spend_norm_sums_of_plan"),
         SHARE[1]: lambda: around(checkpoint.Checkpoint, "record_run_shares", before=True),
         SHARE[2]: lambda: around(checkpoint.Checkpoint, "record_run_shares"),
         "in the loss": lambda: around(torch.nn.functional, "cross_entropy", before=True),
@@ -107,18 +107,18 @@ def life(rank, size, case, number, algorithm, point, victim):
         late = {"before saving": 5, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
-    released = SharedRun._release_step_sums
+    released = SharedRun._release_run_sums
 
     def seen(run, sums):
         found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 
-    SharedRun._release_step_sums = seen
-    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_norm_share_of_plan
-    NormShareAccount.choose_norm_share_of_plan = lambda account, released: (
+    SharedRun._release_run_sums = seen
+    sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormSumAccount.choose_epoch_settings
+    NormSumAccount.choose_epoch_settings = lambda account, released, max_norm: (
         sums.write(f"{released!r}\n"),
-        choose(account, released),
+        choose(account, released, max_norm),
     )
     dist.init_process_group(
         "gloo", init_method=f"file://{case}/group-{number}", rank=rank, world_size=size,

@@ -35,6 +35,7 @@ ADACLIP = {"algorithm": "adaclip", "physical_size": 2}
 BY_NORMS = dp.train.DPIS(reach=1.5)
 RELEASED = dp.train.DPIS(norm_share=None, norm_noise=10.0, reach=1.5)
 SHARE = {"algorithm": RELEASED, "noise_multiplier": None, "epsilon": 3.0, "physical_size": 2}
+ADAPTED = {"algorithm": dp.train.DPIS(adapt=1.0, norm_noise=10.0, reach=1.5), "physical_size": 2}
 DPIS = {"algorithm": BY_NORMS, "physical_size": 2}
 WIDE = {"dataset": table(RECORDS), "noise_multiplier": 0.5, "batch_size": 5.0, "random_state": SEED, "epochs": 1 / 4}
 
@@ -120,7 +121,7 @@ def shares(physical_size):
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
                   physical_size=physical_size)  # fmt: skip
     return [
-        ([piece.tolist() for piece in run.loader._cut_physical_batches_of_loader(batch.rows)], batch.rows.tolist())
+        ([piece.tolist() for piece in run.loader._cut_poisson_loader_batches(batch.rows)], batch.rows.tolist())
         for batch in run.loader
     ]
 
@@ -247,6 +248,7 @@ def job(rank, size, folder):
         "sharded": sharded(size, folder, **FIXED),
         "dpis": trained(**DPIS),
         "share": trained(**SHARE),
+        "adapted": trained(**ADAPTED),
         "dpis free": trained(algorithm=BY_NORMS),
         "dpis sharded": sharded(size, **DPIS),
         "candidates": candidates(**FIXED),

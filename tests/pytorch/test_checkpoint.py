@@ -107,7 +107,10 @@ def taken_steps(run):
     return taken
 
 
-@pytest.mark.parametrize("algorithm", ["dp-sgd", dp.train.DPIS(norm_share=None, norm_noise=40.0, reach=1.5)])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["dp-sgd", dp.train.DPIS(norm_share=None, norm_noise=40.0, reach=1.5), dp.train.DPIS(adapt=1.0, norm_noise=40.0)],
+)
 @pytest.mark.parametrize("steps", [0, 4])
 def test_copies_of_a_checkpoint_take_the_steps_of_one_run(tmp_path, steps, algorithm):
     """One ledger, one charge: all copies together release each step once, and those behind are refused for good."""
@@ -221,7 +224,7 @@ def test_states_that_no_run_wrote_are_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"^checkpoint must be a folder .*: run.json is damaged"):
         halted(tmp_path, 0)
     file.write_text(json.dumps({**whole, "format": 1}))
-    with pytest.raises(ValueError, match="of format 3 wrote, and its format is 1"):
+    with pytest.raises(ValueError, match="of format 4 wrote, and its format is 1"):
         halted(tmp_path, 0)
 
 

@@ -21,6 +21,7 @@ ALGORITHMS = {
     "dp-adam": "dp-adam",
     "adaclip": "adaclip",
     "dpis": DPIS(norm_share=1.0, reach=1.0),
+    "dpis, adapted": DPIS(norm_share=1.0, norm_noise=10.0, reach=1.0, adapt=1.0),
     "dpis, released": DPIS(norm_share=None, norm_noise=10.0, reach=1.0),
 }
 """Of DPIS with probability 1 for a gradient that is clipped: all gradients here are, by far."""

@@ -14,7 +14,21 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from forked import RECORDS
 from killed import ALGORITHMS, FEW, NORMS, SETTINGS
-from ranks import ADACLIP, BY_NORMS, COUNTED, DPIS, FIXED, LOSSES, PADDED, SEED, SHARE, candidates, noise, trained
+from ranks import (
+    ADACLIP,
+    ADAPTED,
+    BY_NORMS,
+    COUNTED,
+    DPIS,
+    FIXED,
+    LOSSES,
+    PADDED,
+    SEED,
+    SHARE,
+    candidates,
+    noise,
+    trained,
+)
 from scipy import stats
 from small import cross_entropy, mlp, private, table
 
@@ -71,7 +85,8 @@ def same(one, other):
 @pytest.mark.parametrize(
     "name, settings",
     [("fixed", FIXED), ("losses", LOSSES), ("counted", COUNTED), ("adaclip", ADACLIP), ("padded", PADDED),
-     ("dpis", DPIS), ("padded dpis", DPIS | PADDED), ("share", SHARE)],
+     ("dpis", DPIS), ("padded dpis", DPIS | PADDED), ("share", SHARE),
+     ("adapted", ADAPTED)],
 )  # fmt: skip
 def test_with_fixed_physical_batches_any_number_of_ranks_is_one_process_to_the_last_bit(found, name, settings):
     alone = trained(**settings)

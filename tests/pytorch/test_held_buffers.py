@@ -36,13 +36,13 @@ def test_the_outputs_of_layers_are_freed_before_gradients_are_added(monkeypatch)
 def test_old_gradients_are_freed_before_new_ones_are_made(arithmetic):
     run = private(mlp(), arithmetic=arithmetic)
     run.step(cross_entropy, next(iter(run.loader)))
-    old, release = [weakref.ref(p.grad) for p in run.model.parameters()], run._release_step_sums
+    old, release = [weakref.ref(p.grad) for p in run.model.parameters()], run._release_run_sums
 
     def release_after_gradients_are_freed(sums):
         assert old and not any(gradient() is not None for gradient in old)
         return release(sums)
 
-    run._release_step_sums = release_after_gradients_are_freed
+    run._release_run_sums = release_after_gradients_are_freed
     run.step(cross_entropy, next(iter(run.loader)))
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import tightdp as dp
 from tightdp.torch import DPAdam
-from tightdp.torch.plan.norm_share_account import make_run_account
+from tightdp.torch.plan.norm_sum_account import make_run_account
 from tightdp.torch.plan.plan import plan_run
 from tightdp.train import DPIS, CallableModel, fit
 
@@ -34,6 +34,8 @@ def made(dataset=None, **settings):
         *[(5.0, DPIS(norm_share=None), epsilon) for epsilon in (0.1, 1.0, 10.0)],
         (5.0, DPIS(norm_share=None, norm_noise=2000.0), 0.1),
         (1e-3, DPIS(), 1.0),
+        (5.0, DPIS(adapt=0.5), 0.1),
+        (5.0, DPIS(adapt=0.5, norm_share=None), 1.0),
     ],
 )
 @pytest.mark.parametrize("counted", [False, True])
@@ -48,10 +50,10 @@ def test_a_run_follows_every_charge(records, counted, batch_size, algorithm, eps
     )  # fmt: skip
     assert paid == [given.charged] and given.charged.epsilon(1e-7).upper <= epsilon
     account = make_run_account(given, 10)
-    for share in (0.001, 1.0):
-        if algorithm.norm_share is None:
-            account.spend_norm_sums_of_plan()
-            account.choose_norm_share_of_plan(share * given.records)
+    for epoch, share in enumerate((0.001, 1.0)):
+        if sums := algorithm.count_norm_sums_of_epoch(epoch):
+            account.spend_norm_sums_of_plan(sums)
+            account.choose_epoch_settings(share * given.records, 1.0)
         account.spend(given.steps_per_epoch)
     assert account.remaining_steps == 0
 
@@ -67,8 +69,8 @@ def linear(model, batch):
 
 def released_by(run):
     """What the run's account is told, sum by sum."""
-    found, choose = [], run._account.choose_norm_share_of_plan
-    run._account.choose_norm_share_of_plan = lambda released: (found.append(released), choose(released))
+    found, choose = [], run._account.choose_epoch_settings
+    run._account.choose_epoch_settings = lambda released, bound: (found.append(released), choose(released, bound))
     return found
 
 
@@ -105,7 +107,7 @@ def test_steps_follow_from_the_mean_of_clipped_norms(norm, arithmetic):
         share = min(max(found / 600, 1.5 * 0.1), 1.0)
         assert norms == dp.Gaussian(NOISE) and len(set(steps)) == 1
         assert steps[0].sampling_probability == pytest.approx(0.1 / share)
-    spent = run._account._filter
+    spent = run._account._budget
     assert spent.cap * 0.9 < spent.spent <= spent.cap
     fixed = sum((m * 1 for m in run.history_), dp.Composition())
     assert fixed.epsilon(1e-5) <= 2.0  # of the same releases, had they been fixed in advance
@@ -156,7 +158,7 @@ def test_a_sum_that_is_lost_is_charged_and_released_again(tmp_path):
     assert again.history_ == run.history_
     again.fit(cross_entropy)
     assert again.history_[:2] == (dp.Gaussian(NOISE),) * 2 and len(again.history_) == 1 + 3 * 11
-    assert again._account._filter.spent <= again._account._filter.cap
+    assert again._account._budget.spent <= again._account._budget.cap
 
 
 @pytest.mark.parametrize("steps", [4, 10, 17])
@@ -174,14 +176,14 @@ def test_a_run_that_goes_on_has_spent_what_it_spent(tmp_path, steps):
     run = made(checkpoint=tmp_path)
     for each in (run, other):
         assert each.history_ == first.history_ and each.steps_ == steps
-        assert each._account._filter.spent == pytest.approx(first._account._filter.spent, rel=1e-12)
+        assert each._account._budget.spent == pytest.approx(first._account._budget.spent, rel=1e-12)
         each.fit(cross_entropy)
         assert each.history_[: len(first.history_)] == first.history_ and len(each.history_) == 33
         if steps % 10:  # an epoch ends with the share that it began with
             assert each.history_[len(first.history_)] == first.history_[-1]
         with pytest.raises(dp.BudgetExceeded):
             next(iter(each.loader))
-        assert each._account._filter.spent <= each._account._filter.cap
+        assert each._account._budget.spent <= each._account._budget.cap
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,6 @@ def test_damaged_folders_are_refused(tmp_path, name):
         ({"epsilon": None, "noise_multiplier": 1.0}, "noise_multiplier must be left out where norm_share is None"),
         ({"epsilon": None}, "epsilon must be given"),
         ({"algorithm": DPIS(norm_share=None, norm_noise=1.0)}, "norm_noise must be larger"),
-        ({"algorithm": DPIS(norm_share=None, adapt=1.0)}, "algorithm must leave adapt"),
         ({"epochs": 1.5}, "epochs"),
     ],
 )

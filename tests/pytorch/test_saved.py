@@ -64,7 +64,7 @@ def test_a_run_does_not_go_back():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda s: s.update(tightdp_run=2),
+        lambda s: s.update(tightdp_run=1),
         lambda s: s.update(steps=-1),
         lambda s: s.update(steps=21),
         lambda s: s.update(steps=1.5),

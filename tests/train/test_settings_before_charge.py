@@ -1,6 +1,7 @@
 """An error that no data can mend comes before the ledger is charged: every estimator, algorithm and setting."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -157,7 +158,8 @@ def refusal(call, *given):
     ("kind", "name"),
     [
         pytest.param(kind, name, marks=[pytest.mark.slow] * (kind is MLPClassifier))
-        for kind in (*ESTIMATORS, Ridge, DPPCA)
+        for kind in (*ESTIMATORS, *OTHERS)
+        if kind is not OneHotEncoder  # it refuses no categories for no columns when it knows that there are columns
         for name in (*settings_of(kind), "callback")
         if hasattr(kind, name) or name == "n_components"
     ],
@@ -165,10 +167,32 @@ def refusal(call, *given):
 def test_a_charge_is_refused_for_the_settings_that_a_fit_refuses(kind, name):
     """``charge_for`` took bounds, weights and callbacks of which ``fit`` then said that they are none."""
     weights = [{0: 1.0}, {7: 1.0}, {0: 0, 1: 0}, {0: -1}] if name == "class_weight" else []
-    for value in [*values(name), (0, 1), ((0, 0), (1, 1)), ((0, 0, 0), (1, 1, 1)), *weights]:
-        given = {**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **({} if kind in (Ridge, DPPCA) else {"public_size": N})}
+    if kind in (*ESTIMATORS, Ridge, DPPCA):  # ``charge_for`` of the others takes no heed of the number of features
+        weights.append(((0, 0, 0), (1, 1, 1)))
+    for value in [*values(name), (0, 1), ((0, 0), (1, 1)), *weights]:
+        given = {**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **({"public_size": N} if kind in ESTIMATORS else {})}
         made = kind(**{**given, name: value})
         assert refusal(made.charge_for, 2) == refusal(made.fit, X, Y), value
+
+
+WRONG = {
+    "callback": 1, "epsilon": -1.0, "delta": 2.0, "random_state": "x", "bounds": (1, 0), "regularization": -1.0,
+    "noise_multiplier": 0.0, "max_norm": -1.0, "public_size": 0, "max_sample_weight": -1.0, "fit_intercept": "x",
+    "class_weight": {0: -1.0}, "classes": [], "huber": -1.0, "hidden_layer_sizes": 0, "target_bounds": None,
+    "n_components": 9, "center": "x", "algorithm": NoisyGD, "quantiles": (1, 0), "domain": (1, 0),
+    "strategy": "x", "missing": "x", "share": 2.0, "holdout": 2.0, "mean": 0.0, "param_grid": {}, "steps": [],
+    "estimator": None,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [*ESTIMATORS, *OTHERS])
+def test_a_charge_and_a_fit_name_the_same_setting_of_two_wrong_ones(kind):
+    """Each of them had an order of its own, in which it looked at the settings."""
+    wrong = [field.name for field in dataclasses.fields(kind) if field.init and field.name in WRONG]
+    for pair in itertools.combinations(wrong, 2):
+        made = kind(**{**SETTINGS, **{**ESTIMATORS, **OTHERS}[kind], **{name: WRONG[name] for name in pair}})
+        assert refusal(made.charge_for, 2) == refusal(made.fit, X, Y), pair
 
 
 @pytest.mark.parametrize("kind", [MinMaxScaler, StandardScaler, SimpleImputer, OneHotEncoder, PrivateSearchCV])
@@ -190,6 +214,17 @@ def test_a_charge_for_too_many_numbers_is_refused_before_memory_is_taken(kind):
 
 
 WRONG_CALLBACKS = [lambda: None, lambda done: None, lambda done, total, more: None, lambda *, done, total: None]
+
+
+@pytest.mark.parametrize("callback", [int, dict, ValueError])
+def test_a_callback_that_is_a_class_must_tell_its_parameters(callback):
+    """``int`` does not: it was accepted, and ended the run at its first release, after the charge."""
+    book = Book()
+    with pytest.raises(TypeError, match=r"of \(done, total\) or None, got <class .* does not tell its parameters"):
+        LogisticRegression(classes=[0, 1], ledger=book, callback=callback, **SETTINGS).fit(X, Y)
+    assert not book.spends
+    for good in (complex, max):  # one tells that it takes two numbers, and the other is a function
+        LogisticRegression(NoisyGD(steps=2), classes=[0, 1], callback=good, public_size=N, **SETTINGS).fit(X, Y)
 
 
 @pytest.mark.parametrize("callback", WRONG_CALLBACKS)

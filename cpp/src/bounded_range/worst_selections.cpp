@@ -1,5 +1,5 @@
-// The worst privacy profile of steps of bounded range, round by round (docs/theory/filters.md, section 9). A round
-// takes one more step into account.
+// The worst privacy profile of steps of bounded range, round by round (docs/theory/filters.md, section 9). Each round
+// takes one more step into account. The rounds begin with the last step and go backwards.
 #include "worst_selections.hpp"
 
 #include <algorithm>

@@ -61,8 +61,9 @@ class Clipper {
 
     // Adds the rows [begin, end) in blocks of `rows` rows, for the stripes of `worker`. `begin` is the start of a
     // chunk. Each chunk of rows has its own sums in `sums`, one for each column. If `finish` is true, the rows are one
-    // chunk, and the sums are written to the output after the last block. If these rows are a single block, `sums` has
-    // room for the kRunColumns columns of one run, since each run's sums are written before the next run begins.
+    // chunk, and the sums are written to the output after the last block. If this chunk is also a single block, `sums`
+    // has room only for the kRunColumns columns of one run. The sums of a run are then written before the next run
+    // begins.
     void run_clip_blocks(Team& team, std::size_t begin, std::size_t end, std::size_t rows, int worker, int workers,
                          Sum* sums, bool finish) const noexcept {
         const Range stripes = share(plan_.clip_stripe_count(), 1, worker, workers);

@@ -15,17 +15,18 @@
 namespace tightdp::contour {
 
 // A limit on the cost of inverting M along the line of all z = c + is with real s, and the tolerance of the inversion.
-// A few steps with a small sampling probability q need a long line. Later efforts of kByLength allow more products, but
-// at a larger tolerance. With ten times the tolerance, a third to a half of the points z ("abscissae") are enough.
-// Above the limit of kWhole, the grid engine is faster.
+// The cost is the number of products, one for each quadrature node and each of the points z ("abscissae"). A few steps
+// with a small sampling probability q need a long line. Later efforts of kByLength allow more products, but at a larger
+// tolerance. With ten times the tolerance, a third to a half of the abscissae are enough. Above the limit of kWhole,
+// the grid engine is faster.
 struct Effort {
     double looser;    // factor by which the tolerance is increased
-    double products;  // largest number of products, one for each node and abscissa
+    double products;  // largest number of products
 };
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many distributions or for "replace", the cost does not
 // depend mainly on the length of the line, and there is only one effort.
-inline std::span<const Effort> list_inversion_efforts(const Composition& composition) {
+inline std::span<const Effort> list_composition_efforts(const Composition& composition) {
     const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
@@ -62,7 +63,7 @@ class CompositionMgf {
     // but without the plain Gaussians.
     CertifiedLogMgf sampled_log_mgf(double c);
     double sampled_log_mgf_upper(double c);
-    bool is_composition_binned() const { return !bins_.empty(); }
+    bool is_composition_mgf_grouped() const { return !bins_.empty(); }
 
     // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end. The bound comes from moving the line of
     // integration into the complex plane (tail_bound/moved_line.hpp). `log_inverse` is -ln of the intended error of

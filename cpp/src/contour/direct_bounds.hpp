@@ -13,7 +13,7 @@ TIGHTDP_HD inline double bound_contour_step_delta_directly(double sigma, double 
     return q * std::erf(0.35355339059327376220 / sigma) * (1 + 1e-15);
 }
 
-// Returns the largest loss of such a step under "add", ln(1 / (1 - q)), rounded up.
+// Returns the largest loss of one Poisson-subsampled Gaussian step under "add", ln(1 / (1 - q)), rounded up.
 TIGHTDP_HD inline double bound_contour_add_loss_directly(double q) noexcept {
     return -std::log1p(-q) * (1 + 1e-15);
 }

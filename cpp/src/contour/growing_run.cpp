@@ -31,7 +31,7 @@ void add_log_mgf_times(CertifiedLogMgf& sum, const CertifiedLogMgf& one, double 
     sum.rounding += count * one.rounding + kUnitRoundoff * (std::abs(count * one.value) + 2 * std::abs(sum.value));
 }
 
-// The two members of a Curve, the interface of inversion/plan.hpp, that invert_for_epsilon() needs.
+// The part of the interface Curve (inversion/invert.hpp) that invert_for_epsilon() needs.
 struct KeptCurve {
     static constexpr double kEnough = 0.01;
     const HostSum& sum;
@@ -105,7 +105,7 @@ void GrowingRun::extend_line(Line& line, const Sampled& part) const {
 }
 
 std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double tolerance) const {
-    for (const Effort& effort : list_inversion_efforts({parts_, mu2_, direction_}))
+    for (const Effort& effort : list_composition_efforts({parts_, mu2_, direction_}))
         if (std::optional<Line> line = this->make_line(delta, effort.looser * tolerance, effort.products, true))
             return line;
     return make_line(delta, tolerance, kWhole.products, false);
@@ -116,8 +116,8 @@ std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double toler
     CompositionMgf mgf({parts_, mu2_, direction_}, groups, most_products);
     Line line;
     Plan& plan = line.plan;
-    // If there is no saddle point, invert_contour_curve() solves twice and takes the second contour from the first
-    // solution (inversion/invert.hpp). Then no line can be kept.
+    // If the search for the saddle point missed delta, the plan is not consistent. Then invert_contour_curve() may
+    // solve a second time, with a plan made from the first solution (inversion/invert.hpp). No line is kept then.
     if (Planner<CompositionMgf>(mgf, tolerance, plan).make_plan(true, std::log(delta), 1) != Status::certified ||
         !plan.consistent)
         return {};

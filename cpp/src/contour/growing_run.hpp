@@ -39,21 +39,23 @@ class GrowingRun {
 
         void add_contribution(const LineContribution& one, double count);
     };
-    // The contribution of one step of a part to a line.
+    // The contribution of one step of a part to a line. The part has `count` steps.
     struct Column : LineContribution {
         double sigma, q, count;
-        std::vector<double> re, im, rounding;  // M(z)/M(c) - 1 at each abscissa, and its rounding error
-        double rule;  // error of the trapezoid rule, for all abscissae
+        // Real and imaginary parts of M(z)/M(c) - 1 at the abscissae with m = 1 .. plan.count, and bounds on their
+        // rounding errors.
+        std::vector<double> re, im, rounding;
+        double rule;  // bound on the error of M(z)/M(c) from the trapezoid rule that computes M, for all abscissae
 
         void add_to_ratios(std::vector<LogRatio>& ratios) const;
     };
-    // A line with the sums of the contributions of all parts except for the latest ones. The latest parts are kept
-    // apart, because a run is likely to add steps of these parts again. The members `left` and `right` hold upper
-    // bounds on ln M.
+    // A line of abscissae, and the contributions of the run to it. Each part in `latest` has a column of its own,
+    // because the run is likely to add steps of this part again. `ratios` and the members of LineContribution are sums
+    // over all other parts. Only upper() of `left` and `right` is used, as an upper bound on ln M.
     struct Line : LineContribution {
         Plan plan;
-        // `log_inverse` is -ln of the allowed relative error of M of one step. `exact` is -ln of the allowed error of
-        // the bound on |M(z)/M(c)| of one step, from which `decay` is computed.
+        // Precision of the contribution of one step. `log_inverse` is -ln of the allowed relative error of M. The
+        // member `decay` comes from a bound on |M(z)/M(c)|, and `exact` is -ln of the allowed error of this bound.
         double log_inverse, exact;
         double steps;  // number of steps of the run when the line was made
         std::vector<LogRatio> ratios;

@@ -21,7 +21,7 @@ constexpr int kDown = 2;
 constexpr int kAcross = kInnerPositions, kShorts = 2 * kWords;
 
 // Divides the lanes of a and of b into groups of `group` lanes, and adds the second half of each group to its first
-// half. The result has the sums of the groups of a and then those of b, each group half as long.
+// half. The result has the sums of a's groups, and then the sums of b's groups. Each group is then half as long.
 template <int group, int... lane>
 TIGHTDP_VINLINE Words add_inner_product_halves(Words a, Words b, std::integer_sequence<int, lane...>) {
     constexpr int half = group / 2;
@@ -45,7 +45,8 @@ TIGHTDP_VINLINE Words transpose_inner_product_tile(Words tile, std::integer_sequ
     return __builtin_shufflevector(tile, tile, (lane % kDown * kAcross + lane / kDown)...);
 }
 
-// Computes the inner products of kDown rows at `left` with kAcross rows at `right`: out[i][j], and mirror[j][i].
+// Computes the inner products of kDown rows at `left` with kAcross rows at `right`. The product of row i at `left` and
+// row j at `right` is written to out[i][j] and to mirror[j][i].
 TIGHTDP_VINLINE void multiply_position_tile(const std::int16_t* left, const std::int16_t* right, std::int64_t width,
                                             std::int32_t* out, std::int32_t* mirror) {
     Words s[kDown * kAcross] = {};
@@ -78,9 +79,10 @@ TIGHTDP_VINLINE void store_inner_products(const std::int32_t* integers, double* 
     for (int i = 0; i < count; ++i) out[i] = static_cast<double>(integers[i]);
 }
 
-// Tells whether the squared norm of a row of 16 bits is below 2^31. It may return false for a norm just below. For up
-// to 2^16 terms in a lane of floats, the sum is wrong by less than 2^-7 of it. The terms are sums of two squares, and
-// such a sum is negative only if both numbers are -2^15.
+// Tells whether the squared norm of a row of 16-bit integers is below 2^31. The function may also return false if the
+// squared norm is just below 2^31. Each lane of floats adds at most 2^16 terms, so the relative error of the sum is
+// below 2^-7. A term is the sum of two squares in 32 bits. The term overflows, and is then negative, only if both
+// numbers are -2^15.
 TIGHTDP_VINLINE bool has_short_position_norm(const std::int16_t* x, std::int64_t width) {
     using Floats = float __attribute__((vector_size(8 * kLanes)));
     if (width > std::int64_t{1} << 19) return false;

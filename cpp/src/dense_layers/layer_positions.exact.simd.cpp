@@ -18,8 +18,9 @@ TIGHTDP_VINLINE bool is_layer_power_of_floats(double factor) {
     return !(bits << 12) && factor >= 0x1p-126 && factor <= 0x1p127;
 }
 
-// Computes x[j] factor, confined to `most` and rounded, in floats. The factor is a power of two, so that a product is
-// exact, or has no other nearest integer than 0 because it is below 2^-126, or is infinite and is confined.
+// Computes the products x[j] factor in floats, confines them to [-most, most], and rounds them to integers. The factor
+// is a power of two, so a product is exact, with two exceptions. A product of magnitude below 2^-126 may be inexact,
+// but its nearest integer is 0 in any case. A product that overflows is infinite, and is confined.
 template <class Integer>
 TIGHTDP_VINLINE void scale_layer_floats(const float* __restrict x, std::int64_t columns, float factor, float most,
                                         Integer* __restrict out) {

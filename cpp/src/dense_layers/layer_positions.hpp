@@ -9,7 +9,8 @@ namespace tightdp {
 template <class T, class Integer>
 void scale_position_rows(const ScaledRows<T, Integer>& rows);
 
-// Rounds rows to integers of `digits` digits. The integers are those of row_units and scale_position_rows.
+// Rounds rows to integers of about `digits` binary digits. The factors and the integers are the same as if row_units
+// computed the factors, without a bias, and scale_position_rows the integers.
 template <class T>
 void round_position_rows(const RoundedRows<T>& request);
 

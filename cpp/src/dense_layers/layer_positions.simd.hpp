@@ -17,8 +17,10 @@ struct ScaledRows {
     Integer* out;
 };
 
-// The arguments of round_position_rows. It computes factors[k] = 2^e such that out[k][j] = round(x[k][j] 2^e), confined
-// to `most`, has a norm of about 2^(digits - 1) to 2^digits. A row that is not finite gets the factor 0 and zeros.
+// The arguments of round_position_rows, which computes the powers of two factors[k] and the integers out[k][j] =
+// round(x[k][j] factors[k]), confined to [-most, most]. The factor of a row is chosen such that its integers have a
+// norm of about 2^(digits - 1) to 2^digits. A row whose norm is above 2^400 or not finite gets the factor 0 and zeros.
+// A row whose norm is below 2^-400 gets the factor 1, so its integers are zeros too.
 template <class T>
 struct RoundedRows {
     const T* x;
@@ -51,8 +53,8 @@ struct InnerProducts {
     double* out;            // [records][positions][positions]
 };
 
-// Rows in the scratch memory are filled up with zeros to a multiple of kInnerColumns entries, and positions with rows
-// of zeros to a multiple of kInnerPositions.
+// Rows in the scratch memory are filled up with zeros, so that their length is a multiple of kInnerColumns. Rows of
+// zeros follow the last position, so that the number of rows is a multiple of kInnerPositions.
 inline constexpr std::int64_t kInnerColumns = 32, kInnerPositions = 4;
 constexpr std::int64_t inner_product_scratch_size(std::int64_t positions, std::int64_t columns) noexcept {
     return pad_layer_length(positions, kInnerPositions) * pad_layer_length(columns, kInnerColumns);

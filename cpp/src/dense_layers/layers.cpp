@@ -9,8 +9,8 @@
 namespace tightdp {
 namespace {
 
-// Returns the weights in the lines that Affine::weights has (layers.simd.hpp). The last columns of an output are moved
-// to the end of its last line, behind zeros.
+// Returns the weights in lines, the layout of Affine::weights (layers.simd.hpp). If the last columns of an output do
+// not fill a line, they are moved to the end of the output's last line, behind zeros.
 template <class T>
 std::vector<T> pack_layer_lines(const T* weights, std::int64_t outputs, std::int64_t columns) {
     const std::int64_t lines = (columns + kLine<T> - 1) / kLine<T>, whole = columns / kLine<T>,

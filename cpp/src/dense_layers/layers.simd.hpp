@@ -117,8 +117,8 @@ struct DenseLayer {
     const double* column_squares;  // for each column, the sum over outputs of inverse_scale^2
     std::int64_t padded;
     // True if the weights w_k (DenseClip::weights) stay floats and the products w_k x_k are truncated to integers
-    // (exact-products.md, section 7). Here x_k are the inputs of record k, which are not rounded. This is done for
-    // layers with one output.
+    // (exact-products.md, section 7). Here x_k are the inputs of record k, which are not rounded. add_products
+    // (product_sum.hpp) needs this for layers with one output, and outer_sum (layers.hpp) never uses it.
     bool formed = false;
 };
 

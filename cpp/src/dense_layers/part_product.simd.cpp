@@ -1,5 +1,6 @@
-// Adds integer outer products w q^T of 16 bits. A block of records whose sums may exceed 32 bits, or that has larger
-// weights, is split into two parts: w = 2^8 high + low (docs/theory/exact-products.md, section 8).
+// Adds integer outer products w q^T by multiplications of 16-bit integers. If the sums over a block of records may
+// exceed 32 bits, or if a weight of the block exceeds 16 bits, the weights of the block are split into two parts:
+// w = 2^8 high + low (docs/theory/exact-products.md, section 8).
 //
 // One instruction multiplies the inputs of two records by their weights and adds both products. Both operands are
 // therefore packed in pairs of records. Inputs are packed as [tile][pair][column]. A tile of weights has eight outputs,
@@ -25,7 +26,8 @@ constexpr int kVecs = 1;
 // The packed weights of a tile and a block of records. If the block is short, rows[0][pair][output] has the weights of
 // two records, and rows[1] is not used. Otherwise rows[half][pair] has four outputs, each as (low, high).
 struct Block {
-    // Upper bound on the sum over records of |w q|, for each output and column. Above kMost32, the block is not short.
+    // Upper bound on the sum over records of |w q|, for each output and column. If a weight exceeds 16 bits, `reach` is
+    // 2 kMost32 instead. The block is short if `reach` is at most kMost32.
     double reach;
     std::uint32_t rows[2][kPairs][kRows];
 
@@ -85,8 +87,8 @@ TIGHTDP_VINLINE void add_part_sums(const std::int32_t* sums, std::int64_t output
     }
 }
 
-// Returns how many of `count` blocks are added in 32 bits before their sums go to the totals. Either all of them are
-// short, or none is.
+// Returns the length of the run of blocks, from the first of `count` blocks on, whose sums are added in 32 bits before
+// they are added to the totals. Either all blocks of the run are short, or none is.
 TIGHTDP_VINLINE std::int64_t count_part_run(const Block* blocks, std::int64_t count, std::int64_t limit) {
     std::int64_t n = 1;
     if (!blocks->is_short_part_block()) {

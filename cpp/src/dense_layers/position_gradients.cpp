@@ -9,11 +9,14 @@
 namespace tightdp {
 namespace {
 
-// form_position_gradient() vectorises over columns. So if the right-hand vectors of form_product_gradients() have fewer
-// entries than this, and the left-hand vectors are longer, the two change places.
+// form_position_gradient() vectorises over columns, so it needs enough columns. form_product_gradients() usually
+// passes `left` as rows and `right` as columns. The function exchanges `left` and `right` if the vectors of `right`
+// have fewer than kFewColumns entries and the vectors of `left` are longer.
 constexpr std::int64_t kFewColumns = 16;
 
-std::int64_t count_axes_entries(const ImageAxes& axes) noexcept { return axes[0] * axes[1] * axes[2]; }
+std::int64_t count_position_axes_entries(const ImageAxes& axes) noexcept {
+    return axes[0] * axes[1] * axes[2];
+}
 
 // Forms the gradients of records on several threads. start() is called once in each thread. It returns a function that
 // maps a record to the arguments of form_position_gradient(). One thread may form some rows of a gradient, and another
@@ -46,7 +49,7 @@ class PaddedImage {
   public:
     explicit PaddedImage(const ConvolutionGradients& r) : r_(r) {
         for (std::size_t a = 0; a < 3; ++a) padded_[a] = r.image[a] + 2 * r.padding[a];
-        memory_.resize(static_cast<std::size_t>(r.channels * count_axes_entries(padded_) + 2 * kLargestChunk));
+        memory_.resize(static_cast<std::size_t>(r.channels * count_position_axes_entries(padded_) + 2 * kLargestChunk));
         visit_image_axes(r.output, [&](const ImageAxes& t) {
             corners_.push_back(find_padded_index(0, {t[0] * r.stride[0], t[1] * r.stride[1], t[2] * r.stride[2]}));
         });
@@ -62,8 +65,8 @@ class PaddedImage {
     }
 
     // Copies the image of a record. The zeros around it stay.
-    ImagePatches copy_record_image(std::int64_t record) {
-        const std::int64_t size = r_.channels * count_axes_entries(r_.image);
+    ImagePatches copy_position_gradient_image(std::int64_t record) {
+        const std::int64_t size = r_.channels * count_position_axes_entries(r_.image);
         const float* x = r_.images + record * size;
         if (padded_ == r_.image) {  // many small copies would take longer than one large copy
             std::copy_n(x, size, memory_.begin());
@@ -88,9 +91,11 @@ class PaddedImage {
                 for (std::int64_t k = 0; k < sizes[2]; ++k) visit(ImageAxes{i, j, k});
     }
 
-    // Adds the chunks of a run of neighbouring entries. The first entry goes to the column `column` of the scratch
-    // memory, which is divided into panels of kPanelColumns columns. If a chunk would reach beyond the end of a panel,
-    // the next chunk begins with the first entry of the next panel.
+    // Divides a run of `length` neighbouring entries of a patch into chunks (ImagePatches), and adds the chunks to
+    // sources_ and targets_. The run begins at the index `source` of the image, counted from the patch's corner. In
+    // the scratch memory, the run begins at the column `column`. The columns of the scratch memory are divided into
+    // panels of kPanelColumns columns. If a chunk reaches beyond the end of a panel, the next chunk begins at the first
+    // column of the next panel.
     void add_patch_run(std::int64_t source, std::int64_t column, std::int64_t length) {
         for (const std::int64_t end = column + length; column < end;) {
             const std::int64_t inside = column % kPanelColumns, here = std::min(chunk_, kPanelColumns - inside);
@@ -133,7 +138,8 @@ void form_product_gradients(const ProductGradients& r) {
 }
 
 void form_convolution_gradients(const ConvolutionGradients& r) {
-    const std::int64_t positions = count_axes_entries(r.output), columns = r.channels * count_axes_entries(r.kernel);
+    const std::int64_t positions = count_position_axes_entries(r.output),
+                       columns = r.channels * count_position_axes_entries(r.kernel);
     if (positions == 0) std::fill_n(r.out, r.records * r.outputs * columns, 0.0f);
     if (positions == 0 || r.outputs * columns == 0) return;
     const PositionGradient shape{nullptr, 1,       positions, r.outputs, nullptr, {},
@@ -142,7 +148,7 @@ void form_convolution_gradients(const ConvolutionGradients& r) {
         return [&, image = PaddedImage(r)](std::int64_t record) mutable {
             PositionGradient g = shape;
             g.rows = r.errors + record * r.outputs * positions;
-            g.patches = image.copy_record_image(record);
+            g.patches = image.copy_position_gradient_image(record);
             g.out = r.out + record * r.outputs * columns;
             return g;
         };

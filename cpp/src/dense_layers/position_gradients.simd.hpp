@@ -10,17 +10,17 @@ namespace tightdp {
 // copied in chunks of `chunk` neighbouring floats, 4 or 8. A chunk may have more floats than are wanted. The next chunk
 // or the next position overwrites the surplus floats.
 struct ImagePatches {
-    const float* image;           // null if the columns are not patches
-    const std::int64_t* corners;  // for each position, the index of the first entry of its patch
-    const std::int64_t* sources;  // for each chunk, its index in the image after the corner
-    const std::int64_t* targets;  // for each chunk, its index in the scratch memory for the first position
+    const float* image;           // the image in padded memory. Null if PositionGradient::columns has the columns
+    const std::int64_t* corners;  // for each position, the index in the image of the first entry of its patch
+    const std::int64_t* sources;  // for each chunk, its index in the image minus the index of the patch's first entry
+    const std::int64_t* targets;  // for each chunk, its index in the scratch memory at the first position of a block
     std::int64_t count, chunk;
 };
 inline constexpr std::int64_t kLargestChunk = 8;
 
 // The arguments of form_position_gradient, which computes out[i][j] = sum_t rows[t][i] columns[t][j] in float32 for one
-// record. Positions t are added in blocks of kPositionBlock, one after another, and then the sums of the blocks are. So
-// each entry is one sum in a fixed order.
+// record. The positions t are divided into blocks of kPositionBlock positions. The products of a block are added in the
+// order of t, and the sums of the blocks are added in the order of the blocks. So the order of all additions is fixed.
 struct PositionGradient {
     const float* rows;  // rows[t][i] is at rows[t * row_position + i * row_entry]. One of these distances is 1
     std::int64_t row_position, row_entry, row_count;
@@ -32,9 +32,10 @@ struct PositionGradient {
     std::int64_t out_row, out_column;
 };
 
-// Columns and rows lie in panels in the scratch memory. A panel has kPanelColumns columns or kPanelRows rows at a block
-// of positions. Panels of columns are kPanelStride floats apart, which is no power of two. Otherwise panels would
-// displace one another from the cache. The stride also leaves room for a chunk behind each panel.
+// The columns and rows of one block of positions are copied to panels in the scratch memory. A panel has kPanelColumns
+// columns, or kPanelRows rows, for all positions of the block. Panels of columns are kPanelStride floats apart. This
+// distance is not a power of two, since panels at such a distance would displace one another from the cache. The
+// distance also leaves room after each panel for the surplus floats of a chunk (ImagePatches).
 inline constexpr std::int64_t kPositionBlock = 64, kPanelColumns = 32, kPanelRows = 8,
                               kPanelStride = (kPositionBlock + 1) * kPanelColumns;
 constexpr std::int64_t column_panel_size(std::int64_t columns) noexcept {

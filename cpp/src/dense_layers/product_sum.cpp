@@ -16,8 +16,8 @@ namespace {
 
 // A piece of a layer is a range of its outputs and a range of its columns. A thread computes the sums of one piece at a
 // time. A piece has at most kSumsHeld sums, which take at most 512 KB. So they stay in the second-level cache from the
-// first record until the noise is added. The other constants are the largest numbers of columns and outputs of a piece,
-// and of columns in a layer with one output.
+// first record until the noise is added. A piece has at most kStripColumns columns and kStripOutputs outputs. In a
+// layer with one output, a piece has at most kRowStrip columns instead.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
 // Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk. A chunk is a range of records that are
 // packed and added together. This size is used only if there are running totals.

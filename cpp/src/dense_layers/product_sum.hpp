@@ -11,8 +11,8 @@
 
 namespace tightdp {
 
-// Largest quotient of the clipping norm and the grid's spacing, of which all gradients are multiples. Up to this limit,
-// the partial sums of a few hundred records fit in 32 bits.
+// Largest quotient of the clipping norm and the grid's spacing. All gradients are multiples of this spacing. Up to the
+// limit, the partial sums of a few hundred records fit in 32 bits.
 inline constexpr double kLargestProductBound = 0x1p30;
 
 // Describes the release out = scale * (sum + noise), where the noise is a normal draw of standard deviation
@@ -32,7 +32,8 @@ struct ProductSum {
     // output, whose products are computed as floats and then truncated to integers.
     std::vector<DenseLayer> layers;
     std::int64_t rows;           // number of records
-    // Clipping norm / g, at most kLargestProductBound, and 1 / g, where g is the grid's spacing.
+    // Let g be the grid's spacing. `bound` is the clipping norm divided by g, at most kLargestProductBound.
+    // `inverse_grid` is 1 / g.
     double bound, inverse_grid;
     const double* bounds;        // for each record, its own bound, in [0, bound]. Null if all have `bound`
     const std::uint8_t* taken;   // for each record, whether the record contributes. Null if all records do

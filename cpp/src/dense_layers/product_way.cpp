@@ -97,7 +97,7 @@ std::int64_t ProductWay::limit_product_records(double largest_product) const noe
         constexpr double low = 128.0 * kLargestEntry, most = static_cast<double>(kLargestWeight) * kLargestEntry;
         each = std::max(low, (std::min(largest_product, most) + low) / 256);
     } else {
-        each = 2 * 128.0 * 128.0;  // each record adds up to two products of digits to one sum
+        each = 2 * 128.0 * 128.0;  // each sum gets at most two products of digits from a record
     }
     return static_cast<std::int64_t>(kMost32 / each) / kDenseBlock * kDenseBlock;
 }

@@ -13,15 +13,15 @@
 
 namespace tightdp {
 
-// Largest absolute values of weights and inputs. A digit is a signed integer of eight bits. The largest weight is the
-// largest number of three such digits, and the largest input that of two digits. Larger numbers are replaced by these
-// limits.
+// Largest absolute values of weights and inputs. A digit is a signed integer of eight bits. kLargestWeight is the
+// largest number that has three digits, and kLargestEntry is the largest number that has two digits. Larger numbers are
+// replaced by these limits.
 inline constexpr std::int64_t kLargestWeight = 0x7f7f7f, kLargestEntry = 0x7f7f;
 
 // The inputs of up to kDenseBlock records. Their integers are q[k][j] = x[k][j] rounding_factors[k], rounded to the
-// nearest and confined to kLargestEntry, where rounding_factors[k] is the factor of record k. They are 0 if
-// rounding_factors[k] is 0. T is float, double or std::int16_t. Inputs of the type std::int16_t are integers already,
-// and their `rounding_factors` is null.
+// nearest and confined to kLargestEntry, where rounding_factors[k] is the factor of record k. The integers of record k
+// are 0 if rounding_factors[k] is 0. T is float, double or std::int16_t. Inputs of the type std::int16_t are integers
+// already, and their `rounding_factors` is null.
 template <class T>
 struct InputBlock {
     const T* x;
@@ -29,7 +29,7 @@ struct InputBlock {
     const double* rounding_factors;
 };
 
-// Largest |q| of the packed inputs of each record of a block.
+// The largest |q| of the packed inputs, one number for each record of a block.
 using LargestInputs = double[kDenseBlock];
 
 // The integer weights of up to kDenseBlock records, as an array w[count][outputs].

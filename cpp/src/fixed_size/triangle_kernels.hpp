@@ -1,7 +1,7 @@
 // The menu of dominating pairs for Gaussian noise on a sample of fixed size in which one record is replaced. Each pair
 // corresponds to a triangle in the unit disc, and triangles are grouped in cells (docs/theory/adaptive.md, section 3).
-// An adversary chooses the pair of each step from the menu. Its pairs are stored as kernels, with masses at evenly
-// spaced losses (kernel_iteration.hpp).
+// An adversary chooses the pair of each step from the menu. The pairs of the menu are stored as kernels, with masses at
+// evenly spaced losses (kernel_iteration.hpp).
 #pragma once
 
 #include "kernel_iteration.hpp"

@@ -31,8 +31,8 @@ constexpr double kRough = 3e-3;
 // Largest number of lattice points of all levels and attempts together, divided by `most_points`.
 constexpr double kMostWork = 2;
 // While all attempts together used fewer than this fraction of `most_points`, an attempt without progress does not end
-// the search.
-constexpr double kLittleWork = 0.02;
+// the search. Atoms may meet a coarse lattice by chance, and several finer ones are then no better.
+constexpr double kLittleWork = 0.1;
 constexpr int kAttempts = 12;
 // Smallest factor by which Attempt::finer is multiplied after an attempt that reduced the width by less than a tenth.
 constexpr double kCautious = 0.1;
@@ -42,6 +42,8 @@ constexpr double kLost = 0.1;
 constexpr int kHalvings = 24;
 // ln of a tiny delta. Below this delta, the engine computes an upper bound by one moment instead of lattices.
 constexpr double kNothing = -700;
+// Smallest part of delta for which the finite losses are planned, far above the rounding of the mass at infinity.
+constexpr double kRest = 1e-12;
 // Number of times that estimate_grid_log_delta() cuts off right tails to improve a guess at delta.
 constexpr int kCuts = 3;
 // Precision, in nats, of a guess that estimate_grid_log_delta() finds by bisection. This precision suffices, because
@@ -292,7 +294,7 @@ void search_grid_epsilon(const std::vector<Part>& parts, double delta, double wi
     double log_finite = 0;
     for (const Part& part : parts) log_finite += part.count * log_grid_finite_mass(part.losses->infinity);
     // The mass at infinity takes a part of delta, and only the rest of delta is left for the finite losses.
-    const double log_delta = std::log(std::max(delta + std::expm1(log_finite), 1e-3 * delta));
+    const double log_delta = std::log(std::max(delta + std::expm1(log_finite), kRest * delta));
     double low = 0, high = HUGE_VAL, slope = 0;
     const auto once = [&](const Attempt& now, bool& informed) {
         const double asked = now.asked;

@@ -64,7 +64,8 @@ void evaluate_grid_polynomials(const double* w, std::size_t count, bool ascendin
             const Mask large = (Mask)(total[v] > 0x1p500);
             const Vec less = select(large, splat(0x1p-500), splat(1.0));
             total[v] *= less;
-            unit[v] *= less;  // zero once the true total exceeds 2^1500, beside which further weights are negligible
+            // `unit` is 0 once the true total exceeds 2^1500. Further weights are then negligible.
+            unit[v] *= less;
             grown[v] += select(large, splat(500.0), splat(0.0));
         }
     }

@@ -91,7 +91,9 @@ Spectrum transform_grid_weights(const InexactWeights& inexact, const TailExponen
     out.last = inexact.last;
     out.reach = std::abs(inexact.last);
     const double sum = sum_grid_weights(w.values);
-    if (!(sum > 0 && sum < HUGE_VAL)) {  // the lower distribution is empty, or the weights exceed the range of doubles
+    // A sum of 0 means that all weights are 0, as they are if the lower distribution is empty. If the sum is infinite
+    // or NaN, the weights exceed the range of doubles.
+    if (!(sum > 0 && sum < HUGE_VAL)) {
         out.nothing = true;
         return out;
     }

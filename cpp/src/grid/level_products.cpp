@@ -9,9 +9,9 @@
 namespace tightdp::grid {
 namespace {
 
-// Largest number of distinct distributions whose spectra are all cached one by one. For more distributions, products of
-// the first ones are cached (LevelSteps::multiply_grid_level_spectra), and the spectra of the last two if these have
-// more than one step.
+// Largest number of distinct distributions whose spectra are all cached one by one. If there are more distributions,
+// products of spectra are cached instead (LevelSteps::multiply_grid_level_spectra). In addition, each of the last two
+// spectra is cached if its distribution has more than one step.
 constexpr std::size_t kFewDistributions = 8;
 
 const LevelProduct nothing{};

@@ -48,9 +48,9 @@ double count_grid_steps_per_level_step(const Plan& plan, std::size_t level);
 // Returns the first `length` words of a key.
 Key cut_grid_level_key(const Key& key, std::size_t length);
 
-// The single steps that are multiplied in at one level (Level). A level also composes four copies of the distribution
-// of the level before, which are not included here. The object also has the words of the store's key that describe the
-// parts of these steps.
+// The single steps that one level adds to the composition (Level::steps in grid_plan.hpp). A level also composes four
+// copies of the distribution of the level before, but LevelSteps does not include these copies. The store
+// (result_store.hpp) keeps results under keys. The object holds the words of a key that describe the steps.
 class LevelSteps {
   public:
     LevelSteps(const std::vector<Part>& parts, const Plan& plan, std::size_t number);

@@ -11,7 +11,7 @@
 namespace tightdp::grid {
 
 // `value` is the cumulant ln E[e^{tilt Y}] of a privacy loss Y at one tilt, a real number. `mean` and `variance` are
-// its first two derivatives by the tilt.
+// its first two derivatives with respect to the tilt.
 struct Cumulant {
     double value = 0, mean = 0, variance = 0;
 };
@@ -73,7 +73,7 @@ class Sketches {
 
 // Returns ln kappa(tilt), where kappa(tilt) is the supremum over y of e^{-tilt y} (1 - e^{-y})_+. With the moment
 // M(tilt) = E[e^{tilt Y}], delta(eps) <= kappa(tilt) M(tilt) e^{-tilt eps}.
-double log_grid_kernel(double tilt);
+double log_grid_tilt_factor(double tilt);
 
 // The best bound by one moment: the tilt at which the bound is smallest, and the bound. For delta(epsilon), `bound` is
 // the logarithm of the bound on delta. For epsilon(delta), `bound` is the bound on epsilon itself.

@@ -80,7 +80,7 @@ class Gaussian final : public Density {
         // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself. An error dz of an output is an error
         // mu dz of a loss.
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
-        out.slack = larger_loss_error(out.slack, 6 * u * (largest + mu_ * mu_));
+        out.slack = larger_loss_distribution_error(out.slack, 6 * u * (largest + mu_ * mu_));
     }
 
     Left measure_losses_below(double y) const override {
@@ -158,10 +158,11 @@ class Gaussian final : public Density {
     }
 
     // Computes the masses s and t (CellBlock) of the cell of outputs [z0, z1] as sums over its parts (grid.md, section
-    // 6.3). The outputs whose losses exceed the loss at z0 by at most 1 are cut into pieces with masses s' and t'. Let w
-    // be the loss at the left end of a piece, minus the loss at z0. A piece adds e^{-w} s' to s, and (1 - e^{-w}) (s' + t') + e^{-w} t' to t.
-    // Further right, let p be the P-mass, and q the Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t.
-    // The difference loses few digits, because q is at most p / e there.
+    // 6.3). The outputs whose losses exceed the loss at z0 by at most 1 are cut into pieces with masses s' and t'. Let
+    // w be the loss at the left end of a piece, minus the loss at z0. The piece adds e^{-w} s' to s, and
+    // (1 - e^{-w}) (s' + t') + e^{-w} t' to t. The outputs further right are one part. Let p be its P-mass, and let q
+    // be its Q-mass times e^{loss at z0}. This part adds q to s, and p - q to t. The difference loses few digits,
+    // because q is at most p / e there.
     void compute_wide_gaussian_cell(double z0, double z1, std::size_t at, CellBlock& out) const {
         work::spend(kWideUnits);
         const double near = std::min(z1, z0 + 1 / mu_);

@@ -87,7 +87,7 @@ double compute_gaussian_loss_cells(double mu, const double* z, std::size_t count
         const Vec half = 0.5 * zeta * zeta;
         store(log_scale + i, -half);
         store(rel + i, (24.0 + 6.0 * half) * 0x1p-53);
-        // The log density log(dQ/dX), for X = e^y at the loss y, has the derivative -(z + mu) by z.
+        // The log density log(dQ/dX), for X = e^y at the loss y, has the derivative -(z + mu) with respect to z.
         store(bend + i, d * (abs(left + mu) + d));
     }
     return most;

@@ -114,8 +114,8 @@ void ComposedLoss::correct_mean(const Run& part, const Support& support, const C
 
 // Bounds the rounding errors as in prv.md, section 4.3. Magnitudes of transforms below kTau count as kTau. The bound
 // holds for any kTau. The last condition of this function fails if there are too many steps. With the kTau chosen here
-// it holds for up to about 1e9 steps, and with a smaller kTau for fewer. A larger kTau would add more than 4e-6 to the
-// square of the norm of a single step.
+// the condition holds for up to about 1e9 steps. With a smaller kTau the condition holds for fewer steps. A larger kTau
+// would add more than 4e-6 to the square of the norm of a single step.
 void ComposedLoss::bound_rounding(const std::vector<Run>& parts) {
     constexpr double kTau = 1e-3;
     const double kappa = made_.kappa * (1 + 1e-6);

@@ -9,9 +9,10 @@
 
 namespace tightdp::prv {
 
-// A composition on a circular grid. `mesh` bounds the errors in epsilon. `rounding` bounds the rounding error of the
-// value of the curve that is read. `tails` is the probability outside of the grid, plus the probability that the errors
-// in epsilon exceed `mesh`. With these bounds (docs/theory/prv.md, Theorem 2)
+// A composition on a circular grid. Its curve differs from the true delta by three kinds of errors. `mesh` bounds the
+// errors in epsilon, except with a small probability. `tails` bounds this probability plus the probability outside of
+// the grid. `rounding` bounds the rounding error of a value that is read off the curve. With these bounds
+// (docs/theory/prv.md, Theorem 2)
 //     curve(eps + mesh) - tails - rounding <= delta(eps) <= curve(eps - mesh) + tails + rounding.
 class ComposedLoss {
   public:

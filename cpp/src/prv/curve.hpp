@@ -49,7 +49,7 @@ class Curve {
     double rounding_bound() const;
 
   private:
-    // Sums of p_i and of p_i e^{from - y_i} over all points from some point on. `from` is a reference loss.
+    // Sums of p_i and of p_i e^{from - y_i} over all points i >= j for some j. `from` is a reference loss.
     struct Sums {
         double mass, discounted;
     };

@@ -56,7 +56,7 @@ Merged merge_prv_runs(const std::vector<Run>& runs) {
 
 MomentBounds make_moment_bounds(std::vector<Run> parts, bool reverse) {
     if (reverse)
-        for (Run& part : parts) part.law = reverse_law(part.law);
+        for (Run& part : parts) part.law = reverse_prv_single_losses(part.law);
     return MomentBounds(std::move(parts));
 }
 
@@ -81,7 +81,7 @@ std::optional<ComposedLoss> try_prv_composition(const Composer& compose, const s
     return composed;
 }
 
-std::string print_integer(double x) {
+std::string print_prv_integer(double x) {
     return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19)));
 }
 
@@ -94,8 +94,8 @@ double remove_prv_failure(double delta, double failure) {
 }  // namespace
 
 TooLarge::TooLarge(double needed, double allowed)
-    : std::runtime_error("the prv engine needs " + print_integer(needed) + " bytes, max_bytes is " +
-                         print_integer(allowed) + "; a larger eps_error needs fewer"),
+    : std::runtime_error("the prv engine needs " + print_prv_integer(needed) + " bytes, max_bytes is " +
+                         print_prv_integer(allowed) + "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {
@@ -117,7 +117,7 @@ Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& reques
     const double floor = -2 * composed->mesh();
     const Curve curve = composed->curve(floor);
     // The lower end is read where the curve is `large` plus the error. The error grows a little with the value of the
-    // curve (prv.md, end of section 4), so it is bounded for a larger value than `large`.
+    // curve (prv.md, end of section 4). So the error is bounded for a value that is larger than `large`.
     const double first = answer.tails + composed->rounding(curve, floor, large);
     answer.rounding = composed->rounding(curve, floor, 1.1 * (large + first));
     const double error = (answer.tails + answer.rounding) * (1 + 4 * u);

@@ -25,7 +25,7 @@ struct Run {
 struct Request {
     double eps_error, delta_error;  // as in Theorem 5.5 of the paper
     double max_bytes;
-    double bytes_a_point = 0;  // memory that a Composer takes for each point, where 0 stands for that of compose_on_cpu
+    double bytes_a_point = 0;  // memory that a Composer takes for each point, or 0 for the memory of compose_on_cpu
 };
 
 // --- The part of the work that may be done on a device: cells, transforms and powers.
@@ -51,8 +51,9 @@ struct CellSums {
 // of each part are divided by their total first, and each part is run `count` times.
 //
 // kappa bounds the error of the transforms (docs/theory/fft.md, Theorems 1 to 3). Theorem 4 of that page bounds the
-// errors of powers and products. mass_error is the relative error of each normalised cell. It also bounds the errors of
-// `sums`: that of total relative to total, and those of moment and of magnitude relative to magnitude.
+// errors of powers and products. mass_error bounds the relative error of each normalised cell, and also the errors of
+// the members of `sums`. The error of total is relative to total. The errors of moment and of magnitude are relative to
+// magnitude.
 struct Composite {
     AlignedArray values;
     std::vector<CellSums> sums;

@@ -16,7 +16,7 @@ struct Plan {
     std::size_t n = 0;              // number of points, or 0 if double precision is not enough for the requested errors
     double start = 0;               // first point of the circular grid, which has the length n * step
     std::vector<Support> supports;  // supports of the parts
-    double outside = 0;             // probability that a loss leaves its support, or the sum of losses the grid
+    double outside = 0;             // probability that a loss leaves its support, or that the sum leaves the grid
     double mesh = 0;                // bound on the sum of all errors in epsilon that come from cells
     double mesh_failure = 0;        // probability with which `mesh` fails to be a bound
 };

@@ -59,8 +59,8 @@ Support prv_support(const Law& law, double tail);
 // Returns the mean of the loss.
 Mean prv_mean(const Law& law);
 
-// Returns a d such that the rounding errors of the distribution function have the effect of displacing the ends of
-// cells by at most d. These ends, called edges, lie in the support.
+// Returns a bound d on the effect of rounding errors in the distribution function. The errors have the same effect as
+// moving each end of a cell, called an edge, by at most d. Precondition: the edges lie in the support.
 double edge_error(const Law& law, const Support& s);
 
 // Computes out[i] = P(Y in ((first + i - 1/2) h, (first + i + 1/2) h]) for i < count. Each out[i] is within a relative
@@ -69,6 +69,6 @@ double edge_error(const Law& law, const Support& s);
 void prv_cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).
-Law reverse_law(const Law& law);
+Law reverse_prv_single_losses(const Law& law);
 
 }  // namespace tightdp::prv

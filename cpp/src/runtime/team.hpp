@@ -1,4 +1,5 @@
-// Teams of lanes (threads) that compute one curve together (docs/theory/contour.md, section 7).
+// Teams of lanes (threads) that compute one result together, such as a curve (docs/theory/contour.md, section 7) or the
+// norm of a row.
 //
 // A team has lane(), size(), sync(), and the collective functions sum, largest, smallest and votes. All lanes must call
 // a collective function together, and all get the same bits. All lanes therefore take the same branches. This header

@@ -1,5 +1,5 @@
-// A team (team.hpp) of lanes (threads) of a warp. Usually the team has all 32 lanes. For short rows it has 8 or 16
-// lanes, and the warp has several teams.
+// A team (team.hpp) of lanes (threads) of a warp. A WarpTeam has all 32 lanes. Some kernels that square rows use teams
+// of 8 or 16 lanes, and a warp then has several teams.
 #pragma once
 
 #include <cstdint>

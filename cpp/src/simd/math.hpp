@@ -23,8 +23,9 @@ TIGHTDP_VINLINE Vec exp2_from_rounded(Vec n_plus_round) {
     return from_bits((bits(n_plus_round) + 1023) << 52);
 }
 
-// Returns (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347 the error is below
-// 2^-56 times |e^r - 1| (docs/theory/machine/series.sollya, as for the other series of this file).
+// Returns T(r) = (e^r - 1 - r) / r^2 by the Taylor series of e^r up to r^13 / 13!. For |r| <= .347, the error of
+// r + r^2 T(r) is below 2^-56 |e^r - 1|. docs/theory/machine/series.sollya checks this error, and the errors of the
+// other series of this file.
 TIGHTDP_VINLINE Vec vec_taylor_of_exp(Vec r) {
     return horner(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0,
                   1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5);
@@ -60,8 +61,8 @@ TIGHTDP_VINLINE Vec expm1(Vec x) {
 }
 
 // Returns ln(y) + quotient for a positive normal number y and |quotient| <= 2^-53. The quotient must also be at most
-// .6 |y - 1|, unless y = 1. With larger quotients of the other sign, ln(y) + quotient would lose digits. The relative
-// error is at most 1.3 * 2^-53 if the quotient is 0.
+// .6 |y - 1|, unless y = 1. A larger quotient whose sign is opposite to that of ln(y) would cancel digits of ln(y). The
+// relative error is at most 1.3 * 2^-53 if the quotient is 0.
 TIGHTDP_VINLINE Vec vec_log_plus(Vec y, Vec quotient) {
     // y = 2^e m with m in [sqrt(1/2), sqrt(2)).
     const Mask shift = bits(y) - 0x3fe6a09e667f3bcdLL;

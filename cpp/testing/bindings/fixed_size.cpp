@@ -1,5 +1,5 @@
-// tightdp._testing: the distributions of privacy losses (kernels, fixed_size/kernel_iteration.hpp) among which an
-// adversary chooses in each step, for samples of fixed size.
+// tightdp._testing: the kernels for samples of fixed size. A kernel is a distribution of privacy losses, and an
+// adversary chooses one of the kernels in each step (fixed_size/kernel_iteration.hpp).
 #include "../../bindings/bind.hpp"
 #include "fixed_size/triangle_kernels.hpp"
 

@@ -17,8 +17,9 @@ py::tuple testing_grid_weights(const GridLawHandle& h, double anchor, double spa
                           d.infinity_lower);
 }
 
-// Moves weights from a lattice to the lattice with the double spacing coarse_h. The given weights have the indices
-// first, first + 1, ..., and the sum of their absolute errors is at most `error`.
+// Moves weights from a grid to a coarser grid. The coarser grid has the spacing coarse_h, which is twice the spacing of
+// the given weights. The given weights have the indices first, first + 1, ..., and the sum of their absolute errors is
+// at most `error`.
 py::tuple testing_coarse_weights(std::vector<double> w, std::int64_t first, double error, double coarse_h, double tilt,
                                  bool upper) {
     const auto size = static_cast<double>(w.size());

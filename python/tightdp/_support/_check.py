@@ -160,8 +160,9 @@ def check_flag_argument(name: str, value: Any) -> bool:
 def check_function_argument(name: str, value: Any, parameters: str, optional: bool = False) -> Any:
     """Returns ``value``, a function that can be called with these ``parameters``, such as "done, total".
 
-    With ``optional`` the value may be None. A function that does not tell its parameters is accepted, as some that are
-    written in C. Raises TypeError for anything else, before a run calls the function.
+    With ``optional`` the value may be None. A class is accepted if it tells that it can be called with the parameters.
+    Some functions that are written in C do not tell their parameters, and are accepted. Raises TypeError for anything
+    else, before a run calls the function.
     """
     if value is None and optional:
         return value
@@ -171,6 +172,8 @@ def check_function_argument(name: str, value: Any, parameters: str, optional: bo
     try:
         found = inspect.signature(value)
     except (TypeError, ValueError):
+        if isinstance(value, type):  # such as int, which cannot be called with two numbers
+            raise TypeError(f"{accepted}, got {value!r}, a class that does not tell its parameters") from None
         return value
     try:
         found.bind(*parameters.split(", "))
@@ -194,7 +197,7 @@ def check_choice_argument(name: str, value: Any, accepted: Collection[str]) -> s
     return value
 
 
-def check_dataclass_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+def check_dataclass_arguments(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
     """Replaces each named field of a frozen dataclass by the value that ``check`` returns for it.
 
     A field whose default is None may be None.

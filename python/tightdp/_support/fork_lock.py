@@ -9,8 +9,8 @@ import threading
 class RenewedLock:
     """A lock for short operations. A forked child has a new lock. Use ``with lock.now:`` to hold the lock.
 
-    If another thread held the lock when the process forked, this thread does not exist in the child. The old lock would
-    never be released there.
+    A forked child has no copy of the other threads. If one of these threads held the lock when the process forked, the
+    old lock would never be released in the child.
     """
 
     __slots__ = ("now",)

@@ -169,7 +169,7 @@ class PrivateTrainer(Trainer):
         self._log_evaluate_save(run, ignored)
 
     def _compute_record_loss(self, model: Any, inputs: Any) -> Any:
-        """Returns the loss of a batch of one record by ``compute_loss``, in shape (1,)."""
+        """Returns the loss that ``compute_loss`` computes for a batch of one record, in shape (1,)."""
         with self.compute_loss_context_manager():
             return self.compute_loss(model, dict(inputs)).reshape(1).float()
 

@@ -47,10 +47,10 @@ class AdaCliP:
 
     Parameters
     ----------
-    batch_size : expected batch size B. For a public number N of records, a B of N or more is replaced by N - 1, or by
-        0.5 if N is 1. If every batch held all records, the mean of a batch would not vary, and the records' variance
-        could not be estimated from it. If the run would take over 2,500,000 steps, the batch size is enlarged until the
-        run takes 2,500,000. None takes a fiftieth of the public number of records.
+    batch_size : expected batch size B. Let N be the public number of records. If B is N or more, it is replaced by
+        N - 1, or by 0.5 if N is 1. If every batch held all records, the mean of a batch would not vary, and the
+        records' variance could not be estimated from it. If the run would take over 2,500,000 steps, the batch size is
+        enlarged until the run takes 2,500,000. None takes a fiftieth of the public number of records.
     epochs : number of epochs; the number of steps is ceil(epochs / q).
     h1, h2 : the least and largest variance s_i^2, 0 < h1 <= h2. With h1 = h2 the algorithm is DP-SGD with
         max_norm = sqrt(h2 p / gamma) for p parameters, plus the centre. If the noise is much larger than the gradients'
@@ -94,14 +94,14 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(
             self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread"
         )
-        _check.check_dataclass_fields(self, batch_size, "batch_size")
-        _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
-        _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_arguments(self, batch_size, "batch_size")
+        _check.check_dataclass_arguments(self, _check.below_one, "beta1", "beta2")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "average")
+        _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 

@@ -48,6 +48,10 @@ records, and the gate releases their values with noise."""
 Choice = Callable[[int, Vector, float], tuple[float, float]]
 """Function that maps (epoch, parameters, norm bound) to the sampling probability and noise multiplier of the epoch."""
 
+_adaptable_bound = _check.build_argument_check("[2e-28, 2e29]")
+"""Check of a norm bound that may become a hundredth of itself, or four times itself, and must stay in the range of
+``exact_bound``."""
+
 
 @dataclass(frozen=True)
 class DPIS:
@@ -79,7 +83,8 @@ class DPIS:
     floor : a number in (0, 1]. A last computed norm below floor * C counts as floor * C where it decides whether a
         record is a candidate.
     adapt : lambda > 0. At the start of each epoch but the first, C becomes lambda times the mean norm, within
-        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. None keeps C.
+        [max_norm / 100, 4 max_norm]. The mean norm is a released sum of norms clipped at 4 max_norm. Then ``max_norm``
+        must be in [2e-28, 2e29]. None keeps C.
     reserve : with ``norm_share=None``, the share of epochs, counted from the first, that leave enough budget for later
         epochs even if these have the largest possible cost.
     optimizer : takes the steps, along the estimate plus regularization * w. None takes plain steps whose length follows
@@ -119,16 +124,18 @@ class DPIS:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
-        _check.check_dataclass_fields(self, batch_size, "batch_size")
-        _check.check_dataclass_fields(self, _check.check_count_argument, "epochs")
-        _check.check_dataclass_fields(self, _check.at_least_one, "reach")
-        _check.check_dataclass_fields(self, _check.probability, "floor")
-        _check.check_dataclass_fields(self, _check.closed_unit, "reserve", "average")
-        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.check_dataclass_arguments(self, batch_size, "batch_size")
+        _check.check_dataclass_arguments(self, _check.check_count_argument, "epochs")
+        _check.check_dataclass_arguments(self, _check.at_least_one, "reach")
+        _check.check_dataclass_arguments(self, _check.probability, "floor")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "reserve", "average")
+        _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
-            _check.check_dataclass_fields(self, _check.probability, "norm_share")
+            _check.check_dataclass_arguments(self, _check.probability, "norm_share")
+        if self.adapt is not None:
+            _check.check_dataclass_arguments(self, _adaptable_bound, "max_norm")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
@@ -144,7 +151,22 @@ class DPIS:
     @property
     def norm_sum_count(self) -> int:
         """Number of sums of norms that are released."""
-        return (0 if self.adapt is None else self.epochs - 1) + (self.epochs if self.norm_share is None else 0)
+        return self.epochs * self.count_norm_sums_of_epoch(1) - (self.adapt is not None)
+
+    def count_norm_sums_of_epoch(self, epoch: int) -> int:
+        """Returns the number of sums of norms that an epoch releases. Epochs are counted from 0."""
+        return (self.norm_share is None) + (self.adapt is not None and epoch > 0)
+
+    @property
+    def dpis_norm_bound_range(self) -> tuple[float, float]:
+        """Smallest and largest C that an epoch can have. Both are ``max_norm`` if C does not adapt."""
+        return (self.max_norm, self.max_norm) if self.adapt is None else (self.max_norm / 100, 4 * self.max_norm)
+
+    def choose_dpis_norm_bound(self, released: float, records: int) -> float:
+        """Returns C for an epoch, from the ``released`` sum of the norms of all records, clipped at the largest C."""
+        assert self.adapt is not None
+        least, most = self.dpis_norm_bound_range
+        return min(max(self.adapt * released / records, least), most)
 
     def compute_dpis_share_of_records(self, records: int) -> float:
         """Returns the batch size divided by ``records``, in (0, 1]."""
@@ -167,7 +189,7 @@ class DPIS:
             self.epochs * run.steps,
         )
         noise = resolve_noise_from_gate_budget(
-            lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.norm_releases,
+            lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.dpis_norm_releases,
             self.noise_multiplier,
             target,
         )
@@ -188,7 +210,7 @@ class DPIS:
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
             return AlgorithmPlan(
-                FixedPlan(made.composed_releases + run.norm_releases),
+                FixedPlan(made.composed_releases + run.dpis_norm_releases),
                 run.build_fixed_dpis_run(q, noise),
                 count + self.norm_sum_count,
                 used,
@@ -216,7 +238,7 @@ class DPISEpochSettings:
         """Noise multiplier of each released sum of norms."""
 
     @property
-    def norm_releases(self) -> Composition:
+    def dpis_norm_releases(self) -> Composition:
         """Composition of the released sums of norms."""
         return (
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
@@ -237,7 +259,7 @@ class DPISEpochSettings:
         """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
         if self.target.epsilon is None or not self.settings.norm_sum_count:
             return
-        norms = self.norm_releases + (self.target.beside or Composition())
+        norms = self.dpis_norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
             raise self._make_dpis_norm_refusal()
 
@@ -249,7 +271,7 @@ class DPISEpochSettings:
         raised does not depend on the number of records.
         """
         assert self.target.epsilon is not None
-        for expected in (made.composed_releases + self.norm_releases, None):
+        for expected in (made.composed_releases + self.dpis_norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
             # Bounds the cost of an epoch with the largest noise, if all norms are C (docs/theory/dpis.md, section 6).
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))
@@ -365,9 +387,9 @@ class _DPISRun(DPISEpochSettings):
         max_norm = options.max_norm
         for epoch in range(options.epochs):
             if options.adapt is not None and epoch:
-                total = gate.release_gaussian(oracle.norm_sum_query(w, 4 * options.max_norm), self.norm_noise).value[0]
-                wanted = options.adapt * total / public.records
-                max_norm = min(max(wanted, options.max_norm / 100), 4 * options.max_norm)
+                query = oracle.norm_sum_query(w, options.dpis_norm_bound_range[1])
+                released = gate.release_gaussian(query, self.norm_noise).value[0]
+                max_norm = options.choose_dpis_norm_bound(released, public.records)
             q, noise = choose(epoch, w, max_norm)
             for i in range(self.steps):
                 query = build_dpis_sum_query(oracle, w, max_norm, q, options.reach, options.floor, refresh=i == 0)

@@ -120,7 +120,9 @@ def fit(
     random_state, ledger : as for the classifiers (``PrivateClassifier``)
 
     Raises ``ValueError`` or ``TypeError``, which names the argument and its range. Raises ``BudgetExceeded`` if the
-    ledger does not cover the run, and ``LedgerError`` if the ledger fails. All errors come before any record is used.
+    ledger does not cover the run, and ``LedgerError`` if the ledger fails. Errors of settings and of the ledger
+    come before any record is used. A ``ValueError`` comes later if a function of the model returns an array of a wrong
+    shape, or if ``public_size`` is None and the algorithm has no plan for the released number of records.
 
     >>> import numpy as np
     >>> from tightdp.train import CallableModel, NoisyGD, fit

@@ -29,7 +29,7 @@ from .building_blocks.optimizers import SGD
 from .building_blocks.public_step_length import (
     STRIDE,
     check_stable_step_length,
-    choose_sgd_step_length,
+    choose_public_step_length,
     choose_total_step_length,
 )
 
@@ -37,8 +37,9 @@ FEWEST, MOST = 20, 150
 """Least and largest number of steps. With fewer than 20 steps, the second half of the run has too few iterates to
 average. The limit of 150 steps bounds the time."""
 LONGEST = 2.0
-"""Largest learning rate. The momentum is chosen such that the learning rate stays below this number. Large curvatures
-need small rates. A logistic loss has curvature at most |x|^2/4, where |x|^2 is about 10 for one-hot rows x."""
+"""Largest learning rate for which the momentum is chosen. The learning rate exceeds this number only if the momentum is
+at the upper end of its range. Large curvatures need small rates. A logistic loss has curvature at most |x|^2/4, where
+|x|^2 is about 10 for one-hot rows x."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class NoisyGD:
         means less bias and more noise. None takes 2.3 (N / z)^(1/5) / sqrt(features).
     steps : number of releases; None takes (total length) / 8, within [20, 150].
     momentum : in [0, 1). None takes the momentum that keeps the learning rate under 2, within [0.7, 0.95]. The upper
-        end is lower if there are fewer than 150 steps.
+        end 0.95 is for 150 steps. It is lower for fewer steps and higher for more.
     learning_rate : factor on the mean clipped gradient. None takes (total length) / steps * (1 - momentum), but at
         most the largest factor with which the intercept does not diverge. This is 8 (1 + momentum) if max_norm is 1/2
         or more (docs/theory/training.md, section 7).
@@ -88,12 +89,12 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.check_dataclass_fields(self, _check.below_one, "momentum")
-        _check.check_dataclass_fields(self, check_centering_share, "center")
-        _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_algorithm_step_count, "steps")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.check_dataclass_arguments(self, _check.below_one, "momentum")
+        _check.check_dataclass_arguments(self, check_centering_share, "center")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "average")
+        _check.check_dataclass_arguments(self, check_algorithm_step_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
@@ -134,7 +135,7 @@ class NoisyGD:
         momentum = _choose_noisygd_momentum(stride, steps) if self.momentum is None else self.momentum
         rate = self.learning_rate
         optimizer = (
-            choose_sgd_step_length(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
+            choose_public_step_length(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
         )
         check_stable_step_length("learning_rate", public, optimizer)
 
@@ -156,7 +157,8 @@ class NoisyGD:
 def _choose_noisygd_momentum(stride: float, steps: int) -> float:
     """Returns the momentum that keeps the learning rate under ``LONGEST``, confined to a range.
 
-    The range is [0.7, 0.95] for runs of 150 steps, and its upper end is smaller for shorter runs.
+    The range is [0.7, 0.95] for runs of 150 steps. Its upper end is smaller for shorter runs, and larger for longer
+    runs.
 
     Momentum makes the iterates oscillate, and each step multiplies the amplitude by the square root of the momentum.
     The oscillations must end before the second half of the run, whose iterates are averaged. With momentum .95 the

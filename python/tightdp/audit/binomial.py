@@ -78,7 +78,8 @@ def lower_limit(successes: int, trials: int, error: float) -> float:
     ``trials`` is an integer in [0, 10^6], ``successes`` an integer in [0, ``trials``], and ``error`` is in (0, 1).
     Raises ValueError or TypeError, which names the argument, for any other value.
 
-    This one-sided limit is Clopper and Pearson's, rounded down by ``TAIL_ERROR``.
+    This one-sided limit is Clopper and Pearson's. It may be slightly smaller than theirs, because the computed
+    probability is first increased by the relative error ``TAIL_ERROR``.
 
     >>> round(lower_limit(90, 100, 0.05), 3)
     0.836

@@ -128,8 +128,8 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
     Let W be binomial with ``guesses`` trials of success probability 1/(1 + e^-epsilon), and v = ``correct``. The bound
     is P[W >= v], plus the largest probability that failures can add. A failure is a guess that is right only because
     delta is above 0. The mean number of failures is at most canaries * delta / (1 + e^epsilon). Each failure turns one
-    wrong guess into a right one. Failures add the most to the probability of v right guesses if they happen where W is
-    just below v.
+    wrong guess into a right one. Failures add the most to the probability of v or more right guesses if they happen
+    where W is just below v.
 
     >>> from tightdp.audit import p_value
     >>> round(p_value(canaries=100, guesses=10, correct=10, epsilon=0.0, delta=0.0) * 2**10, 6)  # ten fair coins

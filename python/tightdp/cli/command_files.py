@@ -1,4 +1,4 @@
-"""Checks and helpers for the commands that read tables and write files beside them."""
+"""Checks and helpers for the commands that read or write files."""
 
 from __future__ import annotations
 
@@ -61,14 +61,17 @@ def read_output_path(text: str) -> Path:
 
 
 LEDGER, MODEL, PAGE, FIGURE, TABLE = "ledger", "model", "page", "figure", "table"
-"""Kinds of files that commands tell from other files before they replace one."""
+"""Kinds of files that commands recognise. A command replaces an existing file only if the command writes files of the
+same kind."""
 _OUTPUT_MARKS = {
     LEDGER: ((b"SQLite format 3",), 64),
     MODEL: ((b'"tightdp_model"',), -1),
     PAGE: ((f'<meta name="{META_NAME}"'.encode(),), 1024),
     FIGURE: ((b"\x89PNG", b"%PDF", b"%!PS", b"<!DOCTYPE svg", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"WEBP"), 256),
 }
-"""Bytes by any of which a kind is known, and the number of bytes of a file to look at; -1 stands for all of them."""
+"""Marks of each kind, and the number of bytes at the start of a file that are searched for a mark. The number -1 stands
+for the whole file. A file is of a kind if it has at least one of the marks. A TABLE has no marks, and is recognised by
+its first line."""
 
 
 def check_command_output(
@@ -80,13 +83,15 @@ def check_command_output(
 ) -> None:
     """Raises ValueError, before any work, if ``out`` cannot be written or must not be replaced.
 
-    None stands for the standard output. ``force`` is the command's option, or None for a command that has no such
-    option. ``inputs`` are the files that the command reads, and ``writes`` is the kind of its output. None stands for
-    a command that replaces no file. A TABLE is known by its first line, which is one of ``headers``.
+    If ``out`` is None, the command prints on the standard output, and nothing is checked. ``force`` is the value of the
+    option --force, or None for a command without this option. ``inputs`` are the files that the command reads, and
+    ``writes`` is the kind of file that the command writes. If ``writes`` is None, no existing file may be replaced. A
+    file is a TABLE if its first line is one of ``headers``, the lists of column names that the command may write.
 
-    A file is replaced by one of its own kind alone, whatever ``force`` is. A model and a table are replaced only with
-    ``force``. A page and a figure are replaced without ``force``; ``check_page_may_be_replaced`` looks at the model of
-    a page. A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link.
+    Even with ``force``, a file is replaced only if it is of the kind ``writes``. Models and tables are replaced only
+    with ``force``. Pages and figures are replaced without ``force``, but a command may call ``check_replaced_cli_page``
+    to refuse the page of another model. Files in ``inputs``, ledgers and symbolic links are never replaced, and no file
+    is written through a link.
     """
     if out is None:
         return
@@ -99,7 +104,7 @@ def check_command_output(
             raise ValueError(f"--out {out}: must not be a file that the command reads")
     _check_ledger_owns_no_cli_file(out)
     if out.is_file():
-        _check_file_may_be_replaced(out, force, writes, headers)
+        _check_replaced_cli_file(out, force, writes, headers)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
@@ -114,7 +119,7 @@ def _check_ledger_owns_no_cli_file(out: Path) -> None:
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
 
 
-def _check_file_may_be_replaced(
+def _check_replaced_cli_file(
     out: Path, force: bool | None, writes: str | None, headers: Iterable[Sequence[str]]
 ) -> None:
     """Raises ValueError if a command that writes this kind must not replace the file ``out``."""
@@ -132,7 +137,7 @@ def _check_file_may_be_replaced(
 
 
 def _has_cli_file_header(path: Path, header: Sequence[str]) -> bool:
-    """Tells whether the first line of a file has these names of columns, as commands write them."""
+    """Tells whether the first line of a file lists the column names in ``header``, as a command would write them."""
     line = StringIO()
     csv.writer(line, lineterminator="\n").writerow(header)
     expected = line.getvalue().encode()
@@ -140,13 +145,17 @@ def _has_cli_file_header(path: Path, header: Sequence[str]) -> bool:
         return file.read(len(expected)) == expected
 
 
-def check_page_may_be_replaced(out: Path | None, statement: Statement, force: bool) -> None:
-    """Raises ValueError if ``out`` is the page of another model than that of ``statement``, unless ``force``."""
+def check_replaced_cli_page(out: Path | None, statement: Statement, force: bool) -> None:
+    """Raises ValueError if the file ``out`` exists and is not a page for the same model as ``statement``.
+
+    Two statements are about the same model if they have the same hash of the model's parameters. With ``force``,
+    nothing is checked.
+    """
     if out is None or force or not out.exists():
         return
     try:
         plain = parse_json(find_statement_in_page(read_file_text(out, MOST_BYTES)) or "")
-    except ValueError:  # no text in UTF-8 is a ValueError too
+    except ValueError:  # UnicodeDecodeError, raised for a file that is not UTF-8, is a ValueError
         plain = None
     if statement.parameters is None or not isinstance(plain, dict) or plain.get("parameters") != statement.parameters:
         raise ValueError(f"--out {out}: is the page of another model: name another file, or give --force")

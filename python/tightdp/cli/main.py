@@ -113,8 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _make_cli_error_printable(error: Exception) -> str:
     """Returns an error as one line without control characters.
 
-    Names of columns come from files, and may contain characters that a terminal would obey. An error of the operating
-    system is its words after the name of the file.
+    Names of columns come from files, and may contain characters that a terminal would obey. For an error of the
+    operating system, the line is the name of the file and then the system's message.
     """
     words = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

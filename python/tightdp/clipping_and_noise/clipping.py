@@ -26,8 +26,8 @@ Arithmetic = Literal["exact", "float"]
 _RANGES = {"float64": (1e-100, 1e100)}
 _SINGLE_RANGE = (1e-25, 1e25)
 exact_bound = _check.build_argument_check("[1e-30, 1e30]")
-"""Check of the range of norm bounds with exact arithmetic. The grids and the noise of such bounds are far from overflow
-and underflow."""
+"""Check of the range of norm bounds with exact arithmetic. The grids and the noise that belong to such bounds are far
+from overflow and underflow."""
 check_stability = _check.build_argument_check("[1e-100, inf)")
 """Check of the range of ``stability``. The smallest ``stability`` is far larger than the error of a norm whose squares
 underflow (docs/theory/clipping.md, section 2)."""
@@ -112,8 +112,8 @@ class ClippingRun:
                 normalize=self.normalize,
                 stability=self.stability,
                 weights=self.weights,
-                center=self._select_columns_to_clip(self.center, indices),
-                inverse_scale=self._select_columns_to_clip(self.inverse_scale, indices),
+                center=self._select_clipping_columns(self.center, indices),
+                inverse_scale=self._select_clipping_columns(self.inverse_scale, indices),
                 deviation=deviation,
                 stream=stream if rng is None or grid else rng.stream(),
                 accumulate=self.accumulate,
@@ -124,7 +124,7 @@ class ClippingRun:
             )
         return np.transpose(norms) if self.grouped else norms[0]
 
-    def _select_columns_to_clip(
+    def _select_clipping_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
         """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
@@ -143,8 +143,8 @@ def _list_first_columns_to_clip(shapes: Sequence[tuple[int, ...]]) -> list[int]:
 def convert_deviation_to_grid(grid: float, deviation: float) -> float:
     """Returns deviation / grid, and at most 2^39.
 
-    ``deviation`` was rounded from an exact product. The result is at least this product / grid, unless the result is
-    2^39.
+    ``deviation`` is a product that was rounded to a double. The result is at least the exact product / grid, unless the
+    result is 2^39.
     """
     return min(math.nextafter(deviation, math.inf) / grid, 2.0**_LARGEST_SIGMA)
 
@@ -160,11 +160,11 @@ def clip_examples_on_host(
     run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
-        deviation = compute_release_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
+        deviation = compute_clip_and_noise_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
     norms = run.write_noisy_sums(
-        deviation, rng, find_grid_of_released_sums(run.sensitivity, noise_multiplier) if exact else 0.0
+        deviation, rng, find_clip_and_noise_grid(run.sensitivity, noise_multiplier) if exact else 0.0
     )
-    return arrays.convert_clipped_sums_to_library(run.found, run.outs), norms
+    return arrays.convert_clipped_sums_to_arrays(run.found, run.outs), norms
 
 
 def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
@@ -212,7 +212,11 @@ def check_clipping_norms(
     groups: list[tuple[list[int], float]], floats: tuple[float, float] | None, largest_weight: float = 1.0
 ) -> None:
     """Raises ValueError unless every bound is in the range ``floats``, or in the range of exact arithmetic if
-    ``floats`` is None."""
+    ``floats`` is None.
+
+    In floating point, a bound times ``largest_weight`` must not exceed the range either. In exact arithmetic,
+    ``largest_weight`` must be at most 2^32.
+    """
     if floats is None and not largest_weight <= LARGEST_WEIGHT:
         raise ValueError("weights must be in [0, 2^32]")  # the message does not name the weight, which may be private
     for _, bound in groups:
@@ -250,11 +254,11 @@ def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
 
 
 @functools.lru_cache(256)
-def find_grid_of_released_sums(bound: float, noise_multiplier: float = 1.0) -> float:
+def find_clip_and_noise_grid(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid step for sums that one example moves by at most ``bound``.
 
-    The step is the power of two for which bound / step is in [2^23, 2^24), or a larger power if the noise would exceed
-    2^30 steps.
+    The step is the power of two for which bound / step is in [2^23, 2^24). It is a larger power of two if the deviation
+    of the noise would otherwise reach 2^30 steps.
     """
     fine = math.frexp(bound)[1] - 1 - _FINE
     return math.ldexp(1.0, max(fine, math.frexp(max(noise_multiplier, 1.0) * bound)[1] - _FAST_SIGMA))
@@ -277,7 +281,7 @@ def get_range_of_max_norm(dtype: str, out_dtype: str) -> tuple[float, float]:
     return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
 
 
-def compute_release_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+def compute_clip_and_noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
     """Returns the standard deviation of the noise. Raises ValueError if it is too large for sums of ``out_dtype``."""
     deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
     if not deviation <= most:

@@ -146,9 +146,9 @@ def exact_release(
     grads : as for ``clipped_sum``, in host memory.
     max_norm : float in [1e-30, 1e30].
     noise_multiplier : float > 0.
-    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``, for which
-        every engine can account, also on samples. "discrete_gaussian" costs ``ZCDP(1 / (2 noise_multiplier^2))``, or
-        the exact ``DiscreteGaussian`` if there is a single column.
+    noise : "gaussian" rounds real-valued Gaussian noise to the grid and costs ``Gaussian(noise_multiplier)``. Every
+        engine can account for this mechanism, also on Poisson samples. "discrete_gaussian" costs
+        ``ZCDP(1 / (2 noise_multiplier^2))``, or the exact ``DiscreteGaussian`` if there is a single column.
     grid : a public power of two. The default is the grid of ``clip_and_noise``. With the default, the values
         equal those of ``clip_and_noise``.
     rng : SecureRandom (the default) or Philox.
@@ -167,8 +167,8 @@ def exact_release(
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
     if grid is None:
-        clipping.compute_release_deviation(multiplier, bound, "float64")
-    step = clipping.find_grid_of_released_sums(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
+        clipping.compute_clip_and_noise_deviation(multiplier, bound, "float64")
+    step = clipping.find_clip_and_noise_grid(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
     sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if grid is None and sigma < _LOW:
         least = format_up(float(_LOW) * (step / bound), ".3g")

@@ -70,7 +70,7 @@ def clipped_sum(
         Finite and >= 0. With exact arithmetic, in [0, 2^32].
     center, scale : one number for each column (coordinate of an example), optional
         Every example g is first replaced by (g - center) / scale (AdaCliP, Pichapati et al. 2019). Both must be public
-        or computed from past releases. ``scale`` > 0.
+        or computed from past releases. ``scale`` is at least 1e-300.
     groups : lists of indices into ``grads``, optional
         Each group of arrays is clipped to its own bound, the group's entry in ``max_norm``. If ``max_norm`` is a
         sequence and ``groups`` is None, every array is a group (per-layer clipping). An example then moves the sum by
@@ -213,4 +213,4 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]
-    return clipping.find_grid_of_released_sums(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))
+    return clipping.find_clip_and_noise_grid(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))

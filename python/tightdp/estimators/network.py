@@ -41,7 +41,7 @@ class MLPClassifier(ProbabilisticClassifier):
     activation: str = field(default="relu", kw_only=True)
     fit_intercept: bool = field(default=True, init=False)
 
-    def _build_estimator_model(self, features: int, classes: int) -> Perceptron:
+    def _build_estimator_model(self, features: int, classes: int = 2) -> Perceptron:
         _check.check_choice_argument("activation", self.activation, tuple(ACTIVATIONS))
         sizes = self.hidden_layer_sizes
         widths: Iterable[int] = sizes if isinstance(sizes, Iterable) else [sizes]

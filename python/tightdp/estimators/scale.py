@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from .._support import _check
 
 FARTHEST, NARROWEST = 1e60, 1e-60
-"""Largest absolute value of a bound, and smallest distance of two bounds. A regression computes weight * width * bound
-/ width. With these limits, that number is far below the largest double."""
+"""Largest absolute value of a bound, and smallest distance of two bounds. A regression multiplies a weight by the width
+of the target's bounds and by a bound of a feature, and divides by the width of that feature's bounds. With these
+limits, the result is far below the largest double."""
 
 
 class EstimatorScale(NamedTuple):
@@ -25,7 +26,7 @@ class EstimatorScale(NamedTuple):
     """Half of the intervals' widths."""
 
     @classmethod
-    def from_estimator_bounds(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
+    def build_estimator_scale(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
         """Checks bounds and returns their scale for ``size`` columns.
 
         If ``bounds`` is None, the scale changes no value.

@@ -52,9 +52,10 @@ class LedgerStore(Protocol):
 
 
 def insert_ledger_row(run: Run, where: str, table: str, keys: tuple[str, ...], row: Mapping[str, Any]) -> None:
-    """Adds a row, which maps names of columns to values, and reads its columns ``keys`` and its digest back.
+    """Adds a row, which maps names of columns to values, and then reads the row's digest back.
 
-    Raises ``LedgerError`` if the row is not there: a trigger of somebody else may drop what is written.
+    ``keys`` are the columns by which the row is found again. Raises ``LedgerError`` if the row is missing or has
+    another digest, because a trigger of somebody else may drop or change a row.
     """
     run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})", **row)
     found = " AND ".join(f"{name} = :{name}" for name in keys)

@@ -89,7 +89,7 @@ class Ledger:
     ``neighbors``. The guarantee holds even if later releases depend on earlier releases, because all charges pass one
     ``PrivacyFilter`` (docs/theory/filters.md, sections 1 and 10). There must be only one ledger. A copy of the file, a
     restored backup, or a file whose last entries were deleted is a second budget for the same data. Only a process that
-    has seen later entries detects it.
+    has read later entries notices that entries are missing.
 
     A ledger holds no data except the notes that callers write. Any number of threads and forked children may use one
     ``Ledger``. A ``Ledger`` can be pickled, because the budget is in the file or the database. A pickle holds no
@@ -123,7 +123,7 @@ class Ledger:
         self._filter = budget.build_ledger_filter()
         self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
         self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in later entries
-        self._price = lru_cache(1024)(self._filter._build_release_cost)
+        self._price = lru_cache(1024)(self._filter._build_filter_cost)
 
     @classmethod
     def create(
@@ -195,7 +195,7 @@ class Ledger:
 
     @property
     def identity(self) -> str:
-        """Text of 32 random digits, made with the ledger, for it alone."""
+        """Identifier of the ledger: 32 random hexadecimal digits that no other ledger has."""
         return self._budget.identity
 
     @property
@@ -254,7 +254,7 @@ class Ledger:
             )
 
     def record_progress(self, run: str, before: LedgerProgress | None, now: LedgerProgress) -> None:
-        """Stores the number of a run's releases up to and including the next release, BEFORE this next release.
+        """Stores the progress ``now`` of a run, which counts the next release. Call this method BEFORE that release.
 
         Raises ``BudgetExceeded`` and stores nothing unless ``before`` is the last stored progress of this run. A later
         progress would mean that another copy of the run has made further releases. After any exception release nothing.
@@ -405,14 +405,14 @@ class Ledger:
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
             before = _KnownLedgerEntries(number, digest, None)
             try:
-                entry = self._read_entry(number, time, note, account)
+                entry = self._read_ledger_entry(number, time, note, account)
             except ValueError as error:
                 raise LedgerError(
                     f"{self._store.name}: entry {number} cannot be read by this version of tightdp ({error}); {UNDONE}"
                 ) from None
             yield entry, digest
 
-    def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
+    def _read_ledger_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
         """Returns the entry that ``spend`` wrote. Raises ValueError for anything else."""
         check_ledger_text("note", read_json_value(str, note, "note"))
         moment = read_json_value(str, time, "time")

@@ -99,8 +99,9 @@ class SQLiteLedgerStore:
     def _check_journal(self) -> None:
         """Raises LedgerError if the file is set to a write-ahead log instead of a rollback journal.
 
-        Commits to a write-ahead log do not wait for the disk, unlike commits to a rollback journal. Callers must hold
-        the folder's lock, because this method closes the file, which drops SQLite's own locks.
+        The file itself stores this setting, and another program may have changed it. This module uses only a rollback
+        journal. Callers must hold the folder's lock, because this method closes the file, which drops SQLite's own
+        locks.
         """
         with open_regular_file(self.path) as file:
             start = file.read(20)

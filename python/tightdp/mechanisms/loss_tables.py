@@ -25,8 +25,8 @@ _ULP = 2.0**-52
 _GIVEN_ERROR = 4 * _ULP
 """Assumed relative error of a probability that a user gives."""
 _KNOWN_WIDTH = 2.0**-30
-"""``hidden``, Q's mass where P has none, is known up to a range. If the relative width of the range is at most this
-number, both complete pairs are the same and have the upper end of the range."""
+"""``hidden``, Q's mass where P has none, is known to lie in a range. If the relative width of the range is at most this
+number, both complete pairs are the same, and their ``hidden`` is the upper end of the range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -247,7 +247,7 @@ class PrivacyLoss(Mechanism):
 
         The bounds assume that every value of ``cdf`` is within ``error`` of the truth, and that P[Y = inf] is
         ``infinity``. ``cdf`` is called with ``points`` evenly spaced arguments from ``low`` to ``high``. The bounds
-        hold for every distribution of the loss between neighbouring arguments. For upper bounds mass is moved up to the
+        hold however the loss is distributed between neighbouring arguments. For upper bounds mass is moved up to the
         next argument, and mass beyond ``high`` to infinity. For lower bounds mass is moved down to the argument before.
         In a composition of k such losses, epsilon thus changes by at most k spacings, and delta by at most k (P[Y >
         high] + error). Pass ``mirrored=True`` if (Q, P) has the same privacy profile. Otherwise the curve of (Q, P) is

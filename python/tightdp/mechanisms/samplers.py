@@ -115,9 +115,10 @@ class SampledWithReplacement(Mechanism):
     """Runs a ``Gaussian`` on the sum of ``sample_size`` records that are drawn with replacement from ``dataset_size``
     records.
 
-    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ. The
-    upper end assumes that all other records contribute the negative of the one exchanged record, and also the negative
-    of the other. Both cannot hold together (docs/theory/mixtures.md section 6).
+    The mechanism is accounted only under "replace" and "replace_special". The two ends of a bound differ, because the
+    upper end makes two assumptions that cannot be true together. Under "replace", the first assumption is that all
+    other records contribute the negative of the record that is replaced. The second assumption is that they contribute
+    the negative of the record that takes its place (docs/theory/mixtures.md section 6).
 
     Parameters
     ----------
@@ -135,7 +136,9 @@ class SampledWithReplacement(Mechanism):
     """
 
     relations, symmetric, any_size = SIZED, False, False
-    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_mechanism_reason = (
+        "adding or removing a record changes the size of the data set that the sample is drawn from"
+    )
     mechanism: Gaussian
     sample_size: int
     dataset_size: int
@@ -173,7 +176,9 @@ class FixedSizeSampled(Mechanism):
     """
 
     symmetric, any_size = True, False
-    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_mechanism_reason = (
+        "adding or removing a record changes the size of the data set that the sample is drawn from"
+    )
     mechanism: Mechanism
     sample_size: int
     dataset_size: int
@@ -237,8 +242,8 @@ class RandomAllocation(Mechanism):
 
         The rounds are drawn once ("balls in bins" batches that are not shuffled again). ``mechanism`` must be a
         ``Gaussian`` unless ``epochs`` is 1. A record contributes to the same round once in each epoch. All these
-        contributions together have sqrt(epochs) times the norm of one. The contributions may depend on earlier outputs.
-        The result is exact, except for the last digit of the noise multiplier, which is rounded down
+        contributions together have sqrt(epochs) times the norm of a single one. The contributions may depend on
+        earlier outputs. The result is exact, except for the last digit of the noise multiplier, which is rounded down
         (docs/theory/allocation.md section 8).
 
         >>> RandomAllocation.fixed_bins(Gaussian(2.0), steps=100, epochs=4)

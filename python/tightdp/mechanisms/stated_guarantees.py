@@ -144,7 +144,7 @@ class ZCDP(Mechanism):
     """Any (``xi``, ``rho``)-zCDP mechanism: its Renyi divergences of every order a > 1 are at most ``xi + a * rho``.
 
     This class of mechanisms has no dominating pair. Upper ends come from the Renyi engine. Lower ends come from members
-    of the class. For a single mechanism, the member reveals most among all members that release one bit. For a
+    of the class. For a single mechanism, a search looks for the most revealing member with two outputs. For a
     composition, the member is the Gaussian of noise multiplier ``(2 rho)^(-1/2)``, followed by randomised response if
     ``xi > 0`` (docs/theory/conversions.md section 7). Source: Bun and Steinke (2016), Definitions 1.1 and 8.1.
 

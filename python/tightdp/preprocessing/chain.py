@@ -14,7 +14,7 @@ from ..records.blocks import Blocks
 from ..release_gate.gate import Gate
 from ..release_gate.shares import NoiseShare
 from .passes import count_records_to_preprocess
-from .steps import CompositeTransformer
+from .steps import CompositeTransformer, check_columns_of_steps
 from .transformer import PrivateTransformer
 from .transformer_input import check_shape_to_preprocess, check_width_to_preprocess, split_columns_to_preprocess
 
@@ -50,10 +50,20 @@ class Chain(CompositeTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X as the first transformer would, before anything is released."""
+        """Checks X as the first transformer would, and the others' declared lists, before anything is released."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
-        copy_unfitted_estimator(self._list_transformer_parts()[0][1])._prepare_input(values)
+        first, *others = self._list_members()
+        copy_unfitted_estimator(first)._prepare_input(values)
+        check_columns_of_steps(others, first._count_outputs(self.n_features_in_))
         return values
+
+    def _check_columns(self, columns: int) -> None:
+        check_columns_of_steps(self._list_members(), columns)
+
+    def _count_outputs(self, given: int) -> int:
+        for member in self._list_members():
+            given = member._count_outputs(given)
+        return given
 
     def _transform_block(self, rows: Any) -> NDArray[np.float64]:
         for _, member in self.transformers_:

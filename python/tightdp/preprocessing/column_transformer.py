@@ -118,6 +118,19 @@ class ColumnTransformer(CompositeTransformer):
             found.append(_convert_passthrough_to_numbers(part) if member is None else member._transform_block(part))
         return np.column_stack(found)
 
+    def _check_columns(self, columns: int) -> None:
+        for _, member, chosen in self._list_transformer_parts():
+            places = _find_columns_to_transform(chosen, None, columns)
+            if member is not None:
+                member._check_columns(len(places))
+
+    def _count_outputs(self, given: int) -> int:
+        parts = [
+            (member, len(list_columns_to_preprocess(columns))) for _, member, columns in self._list_transformer_parts()
+        ]
+        found = [many if member is None else member._count_outputs(many) for member, many in parts]
+        return sum(found) if all(found) else 0
+
     def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         found = []
         for name, member, columns in self.transformers_:

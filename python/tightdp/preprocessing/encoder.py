@@ -39,7 +39,7 @@ class OneHotEncoder(PrivateTransformer):
         categories are the values whose noisy counts reach a threshold (``tightdp.frequent_values``)
     missing : texts that stand for no value
 
-    Further attributes: ``categories_``, a tuple of texts for each column.
+    Further attributes: ``categories_``, a list with one tuple of texts for each column.
 
     Guarantee: the privacy of Gaussian(noise_multiplier) + ApproximateDP(0, delta/10), add/remove one record; proof in
     docs/theory/frequent.md, section 2. The running time of ``fit`` depends on the number of different values, and is
@@ -79,11 +79,9 @@ class OneHotEncoder(PrivateTransformer):
             return X
         return read_texts_for_encoder(self, X, reset=reset)
 
-    def _prepare_input(self, X: Any) -> Any:
-        values, size = super()._prepare_input(X), self.n_features_in_
-        if self.categories is not None and len(self.categories) != size:
-            raise ValueError(f"categories must be one list for each of {size} columns")
-        return values
+    def _check_columns(self, columns: int) -> None:
+        if self.categories is not None and len(self.categories) != columns:
+            raise ValueError(f"categories must be one list for each of {columns} columns")
 
     def _release_and_learn(self, values: list[list[str]] | RecordStream, gate: Gate, spent: NoiseShare) -> None:
         if self.categories is not None:
@@ -107,6 +105,9 @@ class OneHotEncoder(PrivateTransformer):
         columns = [CategoryColumn("", known) for known in self.categories_]
         blocks = [column.encode_record_values(cells) for column, cells in zip(columns, values, strict=True)]
         return np.column_stack(blocks)
+
+    def _count_outputs(self, given: int) -> int:
+        return 0 if self.categories is None else sum(map(len, _read_encoder_categories(self.categories)))
 
     def _has_text_outputs(self) -> bool:
         return self.categories is None

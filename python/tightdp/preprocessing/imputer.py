@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..estimators.shared.public_facts import describe_estimator_bounds
+from ..estimators.shared.public_facts import describe_public_fact_of_bounds
 from ..release_gate.gate import Gate
 from ..release_gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
 from . import quantiles
 from .passes import Values, count_columns_to_preprocess
-from .scalers import _count_columns_of_scaler_domain
+from .scalers import check_columns_of_scaler_pair, count_columns_of_scaler_pair
 from .transformer import PrivateTransformer
 
 
@@ -52,30 +52,29 @@ class SimpleImputer(PrivateTransformer):
     def _charge(self, spent: NoiseShare) -> Composition:
         _check.check_choice_argument("strategy", self.strategy, ("median", "constant"))
         if self.strategy == "constant":
+            self._broadcast_imputer_constants()
             return Composition()
-        quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain))
+        quantiles.build_quantile_grid(self.domain, count_columns_of_scaler_pair(self.domain))
         return quantiles.compute_quantile_charge(self.domain, spent.noise_multiplier)
 
-    def _prepare_input(self, X: Any) -> Values:
-        values: Values = super()._prepare_input(X)
+    def _check_columns(self, columns: int) -> None:
         if self.strategy == "constant":
-            self._broadcast_imputer_constants(count_columns_to_preprocess(values))
+            self._broadcast_imputer_constants(columns)
         else:
-            quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
-        return values
+            check_columns_of_scaler_pair("domain", self.domain, columns)
 
-    def _broadcast_imputer_constants(self, columns: int) -> NDArray[np.float64]:
+    def _broadcast_imputer_constants(self, columns: int | None = None) -> NDArray[np.float64]:
+        """Returns the constant of each column. If ``columns`` is None, returns the declared constants."""
         try:
-            return np.array(
-                np.broadcast_to(_check.check_bounded_array_argument("fill_value", self.fill_value), (columns,))
-            )
+            found = _check.check_bounded_array_argument("fill_value", self.fill_value)
+            return np.broadcast_to(found, (found.size if columns is None else columns,))
         except (TypeError, ValueError):
             raise ValueError("fill_value must be a finite number or one for each column") from None
 
     def _release_and_learn(self, values: Values, gate: Gate, spent: NoiseShare) -> None:
         size = count_columns_to_preprocess(values)
         if self.strategy == "constant":
-            self.statistics_: NDArray[np.float64] = self._broadcast_imputer_constants(size)
+            self.statistics_: NDArray[np.float64] = self._broadcast_imputer_constants(size).copy()
         else:
             (found,) = quantiles.search_quantiles(gate, values, (0.5,), self.domain, spent.noise_multiplier)
             self.statistics_ = quantiles.build_quantile_grid(self.domain, size)[found, np.arange(size)]
@@ -87,5 +86,5 @@ class SimpleImputer(PrivateTransformer):
         shown = list_stated_values([format_stated_exactly(value) for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}
-        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_public_fact_of_bounds(self.domain)}"
         return (f"noisy medians of {self.n_features_in_} columns: {shown}",), {"where medians were looked for": domain}

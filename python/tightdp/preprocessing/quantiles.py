@@ -30,7 +30,7 @@ OCTAVES = range(-20, 43)
 """Exponents of the powers of two at which the octaves of the full grid begin. The full grid is searched if no
 range is declared. An octave is the interval from a number to its double."""
 STEPS = 32
-"""Number of grid points in an octave. Successive points differ by 3 %, which is fine enough for clipping and imputing.
+"""Number of grid points in an octave. Successive points differ by 2 to 3 %, fine enough for clipping and imputing.
 The full grid has 4,033 points: 0, and 63 octaves of either sign from 10^-6 to 9 10^12. A search on the full grid takes
 12 rounds."""
 MARGIN = 3.0

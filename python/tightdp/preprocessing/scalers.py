@@ -13,7 +13,7 @@ import numpy as np
 
 from ..composition import Composition
 from ..estimators.scale import EstimatorScale
-from ..estimators.shared.public_facts import describe_estimator_bounds
+from ..estimators.shared.public_facts import describe_public_fact_of_bounds
 from ..mechanisms import Gaussian
 from ..release_gate.gate import Gate
 from ..release_gate.oracle import Integers, Query
@@ -42,26 +42,25 @@ class BoundedTransformer(PrivateTransformer):
 
     def _charge_for_bounds(self, noise_multiplier: float) -> Composition:
         if self.bounds is not None:
+            EstimatorScale.build_estimator_scale("bounds", self.bounds, count_columns_of_scaler_pair(self.bounds))
             return Composition()
         (
             self._check_quantile_levels(),
-            quantiles.build_quantile_grid(self.domain, _count_columns_of_scaler_domain(self.domain)),
+            quantiles.build_quantile_grid(self.domain, count_columns_of_scaler_pair(self.domain)),
         )
         return quantiles.compute_quantile_charge(self.domain, noise_multiplier)
 
-    def _prepare_input(self, X: Any) -> Values:
-        values: Values = super()._prepare_input(X)
+    def _check_columns(self, columns: int) -> None:
         if self.bounds is not None:
-            EstimatorScale.from_estimator_bounds("bounds", self.bounds, count_columns_to_preprocess(values))
+            check_columns_of_scaler_pair("bounds", self.bounds, columns)
         else:
-            quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
-        return values
+            check_columns_of_scaler_pair("domain", self.domain, columns)
 
     def _find_bounds(self, values: Values, gate: Gate, noise_multiplier: float) -> tuple[Array, Array]:
         """Returns the lower and upper bound of each column. The lower bound is always below the upper bound."""
         size = count_columns_to_preprocess(values)
         if self.bounds is not None:
-            scale = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
+            scale = EstimatorScale.build_estimator_scale("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_quantile_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_quantile_grid(self.domain, size)
@@ -72,19 +71,24 @@ class BoundedTransformer(PrivateTransformer):
 
     def _list_scaler_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
-            return (), {"bounds of the features": f"declared: {describe_estimator_bounds(self.bounds)}"}
-        shown = (
-            f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_estimator_bounds(self.bounds_)}"
-        )
-        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
+            return (), {"bounds of the features": f"declared: {describe_public_fact_of_bounds(self.bounds)}"}
+        bounds = describe_public_fact_of_bounds(self.bounds_)
+        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {bounds}"
+        domain = "any number" if self.domain is None else f"declared: {describe_public_fact_of_bounds(self.domain)}"
         return (shown,), {"where bounds were looked for": domain}
 
 
-def _count_columns_of_scaler_domain(domain: Any) -> int:
-    """Returns the number of columns that ``domain`` has ranges for, or 1 if one range serves for all columns."""
+def check_columns_of_scaler_pair(name: str, pair: Any, columns: int) -> None:
+    """Raises ValueError if ``pair``, a range or None, has one range for each column of another number of columns."""
+    if count_columns_of_scaler_pair(pair) not in (1, columns):
+        raise ValueError(f"{name} must be (low, high), each a number or one number for each column")
+
+
+def count_columns_of_scaler_pair(pair: Any) -> int:
+    """Returns the number of columns that ``pair`` has ranges for, or 1 if one range serves for all columns."""
     try:
-        return max(np.size(end) for end in domain) if domain is not None else 1
-    except TypeError:
+        return max(np.size(end) for end in pair) if pair is not None else 1
+    except (TypeError, ValueError):
         return 1
 
 
@@ -97,7 +101,7 @@ class MinMaxScaler(BoundedTransformer):
         bounds are the two ``quantiles`` of each column, found by a binary search with noisy counts
     quantiles : two levels in (0, 1). Missing values are left out
     domain : declared range (low, high). Quantiles are searched on 1,024 equally spaced points of this range. If None,
-        quantiles are searched on a grid of 0 and of numbers from 1e-6 to 9e12 of either sign, in steps of 3 %
+        quantiles are searched on a grid of 0 and of numbers from 1e-6 to 9e12 of either sign, in steps of 2 to 3 %
 
     Further attributes: ``bounds_``, low and high of shape (d,).
 

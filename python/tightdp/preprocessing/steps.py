@@ -14,7 +14,8 @@ from .transformer_input import list_columns_to_preprocess
 
 
 def check_named_transformer_steps(steps: Any, argument: str, length: int) -> list[tuple[Any, ...]]:
-    """Checks ``steps``, and returns a list of tuples of length ``length``. They begin with different names."""
+    """Checks ``steps``, and returns a list of tuples of length ``length``. Each tuple begins with a name, and all names
+    differ."""
     shape = "(name, transformer, columns)" if length == 3 else "(name, estimator)"
     if isinstance(steps, (str, bytes)) or not isinstance(steps, Sequence) or not steps:
         raise TypeError(f"{argument} must be a list of {shape}, got {steps!r}")
@@ -25,6 +26,17 @@ def check_named_transformer_steps(steps: Any, argument: str, length: int) -> lis
     if len(set(names)) < len(names) or any(not name or "__" in name for name in names):
         raise ValueError(f"{argument} must have different names without a double underscore, got {names!r}")
     return found
+
+
+def check_columns_of_steps(steps: Sequence[PrivateTransformer], columns: int) -> None:
+    """Checks the declared lists of steps that are applied one after another, the first of them to ``columns`` columns.
+
+    A step is not checked if nobody knows its number of columns before ``fit``. Then ``columns`` is 0.
+    """
+    for step in steps:
+        if columns:
+            step._check_columns(columns)
+        columns = step._count_outputs(columns)
 
 
 class NamedTransformers:

@@ -85,14 +85,14 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         Returns the transformer itself. Errors name the argument, and are raised before any record is used.
         """
         X = convert_memory_map_to_preprocess(X)
-        spent, delta = self._plan_budget()
         source = make_algorithm_source(self.random_state)
+        spent, delta = self._plan_budget()
         payment = LedgerPayment(self.ledger, f"{type(self).__name__}.fit")
         values, charge = self._prepare_input(X), self._charge(spent)
         self._types = (
             list_stated_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
-        self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
+        self._run_preprocessing_releases(values, spent, source, delta, partial(payment.spend_charge, charge))
         self.statement_ = self._build_statement(
             delta, self.random_state is not None, payment.ledger_text if charge else None
         )
@@ -155,6 +155,14 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _name_transformer_outputs(self, given: list[str]) -> list[str]:
         return given
 
+    def _count_outputs(self, given: int) -> int:
+        """Returns how many features are made of ``given`` columns. Returns 0 if nobody knows this before ``fit``, and
+        takes 0 for an unknown number of columns."""
+        return given
+
+    def _check_columns(self, columns: int) -> None:
+        """Raises ValueError if a declared list, such as the bounds, is for another number of columns."""
+
     def _has_text_outputs(self) -> bool:
         """Tells whether a release contains the texts of cells. If so, the statement names the types of all columns,
         because the text of a number depends on the type of its column."""
@@ -180,6 +188,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
     def _prepare_input(self, X: Any) -> Any:
         """Checks X, and returns the input of ``_release_and_learn``. The input for blocks is a stream."""
         values = self._read_table(X, reset=True)
+        self._check_columns(self.n_features_in_)
         return stream_features_to_preprocess(values) if isinstance(values, Blocks) else values
 
     # The following methods are the steps of a fit, which a pipeline calls too.
@@ -198,7 +207,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
             resolve_noise_from_gate_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
         ), target.delta
 
-    def _run(
+    def _run_preprocessing_releases(
         self, values: Any, spent: NoiseShare, source: RandomSource, delta: float, pay: Callable[[], object]
     ) -> None:
         """Makes the releases and learns from them. The gate calls ``pay`` before the first release."""

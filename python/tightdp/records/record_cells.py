@@ -69,7 +69,7 @@ def list_column_types(X: Any) -> list[str]:
 def as_table_of_record_cells(rows: Any) -> NDArray[Any]:
     """Returns an array as it is, and a list of rows as an array of objects.
 
-    Rows that differ in length do not make an array with two axes, or NumPy raises ValueError for them. Raises TypeError
+    If rows differ in length, the returned array does not have two axes, or NumPy raises ValueError. Raises TypeError
     for an array with a mask.
     """
     _check.refuse_masked_array("X", rows)
@@ -104,7 +104,7 @@ def as_label_of_record_cell(cell: Any) -> tuple[str, Any]:
     raise TypeError("no label")
 
 
-def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
+def as_labels_of_record_cells(cells: Iterable[Any]) -> NDArray[Any]:
     """Returns labels as an array. All labels must be of one kind, and the array has the type of this kind.
 
     No label is converted to the kind of another label. Raises TypeError if two labels have different kinds, or if a
@@ -124,7 +124,7 @@ def as_targets_of_record_cells(cells: Any) -> NDArray[Any]:
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
-        return as_labels_of_one_cell_kind(cells)
+        return as_labels_of_record_cells(cells)
     except TypeError:
         return np.fromiter(cells, dtype=object, count=len(cells))
 

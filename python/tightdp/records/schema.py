@@ -175,9 +175,9 @@ def plan_record_schema_columns(
 ) -> tuple[Column | LearnedColumn, ...]:
     """Decides how each column is encoded, except for the label and the dropped columns.
 
-    ``categories`` are those of ``declared``, except that the values that occur replace None. Raises ValueError for
-    unknown names and for missing bounds. A column whose values all lie in [0, 1] needs no bounds if ``declared`` is not
-    complete.
+    ``categories`` has the categories of ``declared``. If these are None for a column, it has the values that occur in
+    that column. Raises ValueError for unknown names and for missing bounds. A column whose values all lie in [0, 1]
+    needs no bounds if ``declared`` is not complete.
     """
     bounds, dropped = declared.bounds, declared.dropped
     named = *categories, *bounds, *dropped, *declared.fills

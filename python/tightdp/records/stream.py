@@ -37,7 +37,7 @@ Part = Callable[[Records], Integers]
 class BlockSum:
     """A function of a block that returns the block's part of a sum.
 
-    The object holds nothing private, because it may be sent to another process."""
+    The object may be sent to another process, and therefore holds nothing private."""
 
     prepare: Prepare
     part: Part

@@ -46,8 +46,8 @@ def parse_cell_number(cell: str, decimal: str = ".") -> float | None:
 def join_record_column_names(names: Iterable[str]) -> str:
     """Returns the names of columns as one text for an error message.
 
-    If one of the names is a number, the file may have no line of names, so that the names may be values of a record.
-    The text does not contain them in this case."""
+    If one of the names is a number, the file may have no line of names, and the names may be values of a record. In
+    this case the returned text contains none of the names."""
     found = list(names)
     cells = (
         found if len(found) > 1 else re.split(r"[\s;|]+", " ".join(found))

@@ -186,9 +186,9 @@ class RandomRecordSubset(Sequence[Rows]):
         return np.flatnonzero((random_integers(self._stream, start, end - start) < self._threshold) == self._heads)
 
     def translate_to_record_numbers(self, chosen: Rows) -> Rows:
-        """Returns the places among all records of the records with the places ``chosen`` in the subset.
+        """Returns the numbers, among all records, of some records of the subset.
 
-        The places ``chosen`` ascend.
+        ``chosen`` has the ascending numbers of these records within the subset.
         """
         ends = np.cumsum(self.counts)
         parts = np.split(chosen, np.searchsorted(chosen, ends[:-1]))

@@ -134,7 +134,7 @@ class Gate:
         else:
             rate, choose = _check.positive("epsilon", mechanism.nominal_epsilon), select_score_by_permute_and_flip
         spent = self._spend_at_gate(mechanism, query.sampling_probability)
-        with np.errstate(over="ignore"):  # nan_to_num makes huge numbers of offsets that overflow
+        with np.errstate(over="ignore"):  # an overflow gives infinity, which nan_to_num makes finite
             shift = np.nan_to_num(np.rint(np.broadcast_to(offset, query.shape) / query.grid))
         scores = [int(s) + int(o) for s, o in zip(query.evaluate(self._source), shift, strict=True)]
         a_step = Fraction(rate) * Fraction(query.grid) / Fraction(query.sensitivity)
@@ -169,7 +169,8 @@ class Gate:
 
         The coefficients of the linear term are noise N(0, (noise_multiplier * sensitivity)^2 I). The computed minimum
         is rounded to a grid, and a second noise is added. The standard deviation of the second noise is ``cover`` times
-        ``query.cover``, the distance over which this noise hides errors of the computed minimum. The caller states the ``charge``, which docs/theory/perturbation.md proves.
+        ``query.cover``, the distance over which this noise hides errors of the computed minimum. The caller states the
+        ``charge``, which docs/theory/perturbation.md proves.
 
         ``build_perturbed_minimum_query`` makes ``query``. Returns the ``Release`` of the minimum.
         """

@@ -55,8 +55,9 @@ STAGE, STAGE_PASSES = 0.1, 300
 """Two limits for a minimum that is only a starting point. The first limits the norm of F's gradient, divided by the
 largest norm of one record's gradient. The second limits the number of passes over the data."""
 COVER_BITS = 6
-"""Number of binary digits of a computed minimum that are kept below the magnitude of its error. Truncation increases
-the error by at most a 64th. A second noise hides the error (``PerturbedMinimumQuery.cover``)."""
+"""Number of binary digits by which the grid of a computed minimum is finer than the bound on the error of one
+coordinate. Truncation to this grid increases the error by at most a 64th. A second noise hides the error
+(``PerturbedMinimumQuery.cover``)."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _list_smoother_gate_query_losses(loss: Loss) -> list[Hinge]:
 
 
 class OrderedQueryTable:
-    """A table of rows x, whose products do not depend on the number of threads or the processor."""
+    """A table of rows x. Products with the table do not depend on the number of threads or the processor."""
 
     def __init__(self, x: Array) -> None:
         self._x = x
@@ -241,12 +242,12 @@ class MinimumQueryPoint:
 
     def multiply_by_gate_query_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian of F at this point times v."""
-        z, data = self._curved_records
+        z, data = self._curved_gate_query_records
         bend = self._f.loss.multiply_by_curvature(z, data.targets, data.table.compute_scores(v, z.shape[1]))
         return data.table.sum_weighted_gate_query_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
+    def _curved_gate_query_records(self) -> tuple[Array, MinimumQueryRecords]:
         """The scores and the records for which the loss has curvature at w.
 
         If these are more than half of the records, no record is left out."""

@@ -31,8 +31,8 @@ from ..models.model_records import Records
 from ..records.stream import Part, RecordStream
 
 CHUNK = 8192
-"""Number of records whose gradients are in memory together. For a layer of 1,000 units, the gradients of so many
-records take 32 MB in float32."""
+"""Number of records whose gradients are in memory together. The gradients are kept as the inputs and errors of the
+layers (``models.dense``). For a layer of 1,000 units, the errors of so many records take 32 MB in float32."""
 
 
 Integers = NDArray[np.int64]

@@ -80,9 +80,10 @@ def select_score_by_exponential_mechanism(scores: Sequence[int], rate: Fraction,
 
 
 def select_score_by_permute_and_flip(scores: Sequence[int], rate: Fraction, coins: SelectionCoins) -> int:
-    """Returns the index of the smallest noisy score (McKenna and Sheldon 2020, Ding et al. 2021).
+    """Returns an index with the same distribution as the index of the smallest noisy score.
 
-    A noisy score is a score minus exponential noise of mean 1/rate. For each score, a coin of probability
+    A noisy score is a score minus exponential noise of mean 1/rate. The function draws no such noise, and flips coins
+    instead (McKenna and Sheldon 2020, Ding et al. 2021). For each score, a coin of probability
     exp(-rate * (score - least)) is flipped. The choice is uniform among the scores whose coins succeeded."""
     least = min(scores)
     up = [j for j, score in enumerate(scores) if coins.flip_exponential_gate_coin(rate * (score - least))]

@@ -18,8 +18,8 @@ MOST = 12
 """Largest number of iterations that scale epsilon in proportion to the bound. Three to five iterations are usual."""
 SLACK = 1e-7
 """Relative margin by which a step's cap exceeds the planned sum of 1/noise_multiplier^2 over the step's Gaussians. The
-cap is set before releases tell the number of features or labels. This number changes the sum by less than the margin,
-because noise is calibrated to 1e-9."""
+cap is set before releases tell the number of features or labels. The number of features or labels changes the sum by
+less than the margin, because noise is calibrated to 1e-9."""
 FAILURE = 0.1
 """Share of delta for the event that a category or a label of a single record is released. Noise does not cover this
 event. The threshold depends only on the logarithm of the share, so the exact share matters little."""

@@ -20,8 +20,9 @@ MOST_VALUES = 100_000
 """Largest number of values in an account, such as the atoms of a distribution. Reading so many values takes a third of
 a second."""
 MOST_ENTRIES = 1000
-"""Largest number of entries of an account, and largest number of mechanisms inside of other mechanisms. Constructing so
-many mechanisms takes half a second."""
+"""Half of the largest number of mechanisms in an account, those inside of other mechanisms included. A mechanism on a
+sample counts as two, so an account may have this many such entries. Constructing the largest number of mechanisms takes
+half a second."""
 MOST_SAMPLED = 64
 """Largest number of distinct mechanisms that are not Gaussians, inside of groups and selections too. Each of them takes
 up to 25 ms if only a Renyi bound is known."""

@@ -48,7 +48,8 @@ class StatementVerdict(NamedTuple):
     """
 
     recomputed: dict[str, str]
-    """Entries that were computed again, and the values from which they were computed."""
+    """Entries that were computed again or proved, and entries from which epsilon was computed. The text of an entry
+    says which of these holds."""
     compared: dict[str, str]
     """Entries that were compared, and the result of the comparison."""
     unseen: dict[str, str]

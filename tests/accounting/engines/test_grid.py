@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from effort import bounded
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tightdp as dp
@@ -108,6 +108,7 @@ def test_pure_dp_against_the_exact_sum(e, k, log_delta, place):
     st.lists(st.tuples(st.floats(0.05, 3), st.integers(1, 4)), min_size=2, max_size=3),
     st.floats(-12, -0.5),
 )
+@example([(0.7896177496974756, 1), (0.23686229739797227, 4)], -0.5)  # its atoms met a coarse grid, and no finer one
 def test_mixtures_of_pure_dp_against_all_their_outcomes(parts, log_delta):
     with mp.workdps(40):
         atoms = [(mp.mpf(0), mp.mpf(1))]
@@ -305,6 +306,15 @@ def test_infinity_is_charged_first():
     found = epsilon(run, 1.1e-5)
     assert 0.9 < found.lower <= found.upper <= 1.0
     holds(delta(run, 5.0), -math.expm1(10 * math.log1p(-1e-6)), 1e-9)
+
+
+@pytest.mark.parametrize("rest", [1e-8, 1e-10])
+def test_little_of_delta_is_left_beside_infinity(rest):
+    """Grids were planned for a thousandth of delta or more: less left an upper end of infinity."""
+    found = epsilon(dp.ApproximateDP(0.0, 0.1) + dp.Gaussian(1.0), 0.1 + rest, width=1e-4)
+    with mp.workdps(40):
+        left = (mp.mpf(0.1 + rest) - mp.mpf(0.1)) / (1 - mp.mpf(0.1))
+        holds(found, solve(lambda x: gaussian_delta(mp.mpf(1), x), left, mp.mpf(0), mp.mpf(20)), 1e-4)
 
 
 EXTREME = st.one_of(

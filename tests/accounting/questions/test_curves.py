@@ -203,6 +203,12 @@ def test_the_end_of_the_curve_is_found_quickly():
     assert pure.lower > 1 - 1e-12
 
 
+def test_the_end_of_the_curve_is_known_where_the_rest_of_it_takes_all_of_the_work():
+    """Nodes took the work first: the lower end at 0 was 0.94 here, below that at 1e-300."""
+    run = dp.FixedSizeSampled(dp.Gaussian(1.0), 10, 100) * 3  # no loss is infinite, so that f(0) is 1
+    assert run.tradeoff(0.0, neighbors="replace").lower > 1 - 1e-14
+
+
 @pytest.mark.slow
 def test_beta_is_at_most_what_the_advantage_implies():
     """Where delta at 0 is nearly 1, whatever else is known of the curve (docs/theory/conversions.md, section 9)."""

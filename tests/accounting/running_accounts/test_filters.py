@@ -140,7 +140,7 @@ def test_the_unit_names_an_order_close_to_one():
         (ValueError, "^order must be", {"order": 1.0}),
         (ValueError, "^order, expected and failure must be", {"family": "zcdp", "order": 2.0}),
         (ValueError, "^others must be", {"others": dp.PureDP(1.0)}),
-        (ValueError, "^failure must be", {"failure": 1e-3}),
+        *((ValueError, r"^failure must be a number in \[0, delta\), got", {"failure": f}) for f in (1e-3, 1.0, -1.0)),
         (TypeError, "^expected must be", {"expected": 1.0}),
         (TypeError, "^others must be", {"family": "gaussian", "others": [dp.PureDP(1.0)]}),
     ],

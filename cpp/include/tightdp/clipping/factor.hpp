@@ -20,9 +20,10 @@ TIGHTDP_HD inline double cap_clip_factor(double factor, bool single) noexcept {
 // Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100, which is far more
 // than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
 // norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
-// contributes nothing. Under `flat`, F is exactly the weight if the norm is at most max_norm * (1 - rounding.slack) and
-// the weight needs no rounding. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
-// bits and may have been rounded up.
+// contributes nothing. F is also 0 if weight * max_norm < rounding.smallest, because subnormal products could change
+// the norm by more than the slack. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
+// bits and may have been rounded up. In all other cases, F under `flat` is exactly the weight if the norm is at most
+// max_norm * (1 - rounding.slack) and the weight needs no rounding.
 TIGHTDP_HD inline double clip_factor(double norm, double max_norm, double weight, Rule rule, double stability,
                                      Rounding rounding) noexcept {
     if (!(norm <= 1.7976931348623157e308) || weight * max_norm < rounding.smallest) return 0.0;

@@ -173,7 +173,7 @@ TIGHTDP_HD_STAGE inline void enclose_box_muller_turn(int n, int digits, const Li
 }
 
 // Returns floor(sqrt(x)).
-TIGHTDP_HD inline std::uint64_t exact_square_root(Uint128 x) noexcept {
+TIGHTDP_HD inline std::uint64_t box_muller_square_root(Uint128 x) noexcept {
     auto root = static_cast<std::uint64_t>(::sqrt(approximate_exact_integer(x)));
     while (static_cast<Uint128>(root) * root > x) --root;
     while (static_cast<Uint128>(root + 1) * (root + 1) <= x) ++root;
@@ -181,7 +181,8 @@ TIGHTDP_HD inline std::uint64_t exact_square_root(Uint128 x) noexcept {
 }
 
 // Returns floor(sigma sqrt(l) a + 1/2), where products are rounded up if `up` and down otherwise. Here l is an end of
-// the interval of -2 ln x, and a is an end of the other interval. sigma is at most 2^39. `work` has 4 n + 16 limbs.
+// the interval that contains -2 ln x, and a is an end of the interval that contains |cos 2 pi y| or |sin 2 pi y|. sigma
+// is at most 2^39. `work` has 4 n + 16 limbs.
 TIGHTDP_HD_STAGE inline std::uint64_t round_box_muller_product(int n, double sigma, const Limb* l, const Limb* a,
                                                                bool up, Limb* work) noexcept {
     Limb *const p = work, *const scratch = work + n + 5;
@@ -206,7 +207,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t round_box_muller_product(int n, double sig
         square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - 32) << (32 - shift % 32);
     }
     // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
-    return (exact_square_root(square) + 1) / 2;
+    return (box_muller_square_root(square) + 1) / 2;
 }
 
 // Returns the number of limbs of scratch memory that try_exact_box_muller needs for `words` words.

@@ -20,8 +20,8 @@ inline constexpr std::int64_t kBatchSamples = 400;
 struct BatchMemory {
     double loss[kBatchNodes], posterior[kBatchNodes], weights[kBatchNodes];
     // e^{i size step y} - 1 for each node, where y is the node's loss, `size` is the number of lanes, and `step` is the
-    // distance of neighbouring abscissae. A lane takes every abscissa whose number is the lane's own modulo `size`. So
-    // successive abscissae of a lane are size * step apart.
+    // distance of neighbouring abscissae. The lanes take the abscissae in turn, so successive abscissae of one lane are
+    // size * step apart.
     double turn_re[kBatchNodes], turn_im[kBatchNodes];
     Cell cells[kBatchCells];
     double cell_at[kBatchCells], cell_mass[kBatchCells], cell_density[kBatchCells];

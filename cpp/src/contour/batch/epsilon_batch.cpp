@@ -38,8 +38,8 @@ void bound_one_setting(double sigma, double q, double steps, double delta, doubl
     status = certified;
 }
 
-// Threads that compute beside the calling thread. If the calling thread is told to stop while it waits, these threads
-// stop as well.
+// Threads that compute in addition to the calling thread. If the calling thread is told to stop while it waits, these
+// threads stop as well.
 class Helpers {
   public:
     template <class Body>

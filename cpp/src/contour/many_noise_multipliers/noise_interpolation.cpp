@@ -23,8 +23,8 @@ constexpr std::size_t kFewest = 24;
 // Values of rho that are tried in turn. rho is the sum of the half-axes of an ellipse, divided by half the distance of
 // its foci. A larger rho needs fewer nodes.
 constexpr double kRhos[] = {3.2, 2.7, 2.35, 2.1};
-// Factors by which rho - 1 is multiplied for smaller ellipses. These give better bounds at abscissae with a small |M(c
-// + is)/M(c)|.
+// Factors by which rho - 1 is multiplied for smaller ellipses. Smaller ellipses give better bounds at abscissae with a
+// small |M(c + is)/M(c)|.
 constexpr double kNarrower[] = {1, 0.65, 0.4, 0.22};
 // Largest D that is allowed for a cell. D bounds the change of M between the cell's reference and the cell, relative to
 // M(c) (near_level.hpp). At an abscissa c + is, D must be less than |M(c + is)/M(c)|, and so it must be well below 1.
@@ -103,8 +103,8 @@ std::optional<Interpolation> Interpolation::make_interpolation(std::span<const S
     return {};
 }
 
-// Computes the weight of each node by compensated summation. The weight is the sum, over all levels, of the level's
-// count times the value of the node's Lagrange polynomial there.
+// Computes the weight of each node by compensated summation. The weight is the sum of count * L(sigma) over all levels,
+// where L is the node's Lagrange polynomial.
 void Interpolation::weigh_nodes(std::span<const Sampled> levels) {
     const std::size_t n = sigmas_.size();
     const double scale = 2 / half_;

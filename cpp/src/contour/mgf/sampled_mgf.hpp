@@ -27,9 +27,9 @@ class SampledMgf {
     const Pair& pair() const { return pair_; }
     double step_count() const { return count_; }
 
-    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The relative error of the trapezoid
-    // rule is at most e^{-log_inverse}, and so is that of leaving out nodes beyond a finite range. Returns false if
-    // this accuracy takes more than most_nodes nodes.
+    // Places nodes for all abscissae c + is with c <= c_most and |s| <= s_most. The trapezoid rule and the omission of
+    // nodes beyond a finite range each cause a relative error of at most e^{-log_inverse}. Returns false if this
+    // accuracy takes more than most_nodes nodes.
     bool place_nodes(double c_most, double s_most, double log_inverse, std::int64_t most_nodes);
 
     // Estimates count * ln M and its derivatives at c <= c_most.

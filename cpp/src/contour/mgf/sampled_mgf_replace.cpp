@@ -38,7 +38,8 @@ void SampledMgf::sum_replace_moments(const NodeGrid& grid, const ReplaceNodes& n
         const double term = std::abs(x) < 0.5 ? w * std::expm1(x) : a - w;
         const double spread = std::abs(u) * inverse + 0.5 * inverse * inverse;
         const double eta = nodes.loss_error[i];
-        // `off` is the error of x: c times the error of the loss, plus the error of `log_weight`, which is ln W(u).
+        // `off` bounds the error of x = c loss + ln W(u), in units of 2^-53. Its first term bounds the error of c loss,
+        // and the other two terms bound the error of `log_weight`, which is ln W(u).
         const double off = c * (eta + 3 * std::abs(loss)) + 16 * std::abs(log_weight) + 6 * nodes.posterior[i] * spread;
         const double alpha = off + 4 * half + 2 * shift + 10;
         out.sum += a;

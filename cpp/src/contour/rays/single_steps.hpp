@@ -12,7 +12,7 @@ namespace tightdp::contour {
 
 struct SingleSteps {
     Interval delta{0, 0};
-    double slope = 0;  // approximate derivative of delta by epsilon
+    double slope = 0;  // approximate derivative of delta with respect to epsilon
 };
 
 // Bounds d_1. `shift` is -sum count ln(1 - q), and `shifted` = epsilon + shift > 0.

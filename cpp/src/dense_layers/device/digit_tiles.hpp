@@ -2,8 +2,9 @@
 // that tests on the host make the same choices as a device. docs/theory/exact-products.md, section 8.
 //
 // A line has one number for each record. The weights have a line for each output of the layer, and the inputs have a
-// line for each input of the layer. An operand is packed in fragments, as [tile of 16 lines][block of 32 records][digit]. A fragment has 16 bytes for each lane of a warp, in the
-// matrix unit's order: four words of four records each. Records and lines that are missing are zeros.
+// line for each input of the layer. A packed operand is an array [tile of 16 lines][block of 32 records][digit] of
+// fragments. A fragment has 16 bytes for each lane of a warp, in the order of the matrix unit: four words of four
+// records each. Records and lines that are missing are zeros.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +44,7 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
 
 // Returns the number in [-most, most] that is next to x, where `most` is the largest number that `digits` digits hold.
 template <int digits>
-TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
+TIGHTDP_HD constexpr std::int32_t confine_to_device_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);
     return x < -most ? -most : x > most ? most : x;
 }
@@ -53,14 +54,16 @@ TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
 inline constexpr int kProductThreads = 256, kWarpLines = 32, kOutputWarps = 2, kColumnWarps = 4;
 inline constexpr int kBlockOutputs = kOutputWarps * kWarpLines, kBlockColumns = kColumnWarps * kWarpLines;
 inline constexpr int kStageRecords = 64, kStageFragments = kStageRecords / kFragmentRecords;
-// Numbers of bytes of a stage: of one tile of weights or inputs, and of all tiles of a thread block.
+// Sizes in bytes of the operands of a stage. kTileWeights and kTileInputs are for one tile of weights or inputs. The
+// other sizes are for all tiles of a thread block.
 inline constexpr int kTileWeights = kStageFragments * kWeightDigits * kFragmentBytes,
                      kTileInputs = kStageFragments * kInputDigits * kFragmentBytes;
 inline constexpr int kStageWeights = kBlockOutputs / kFragmentLines * kTileWeights,
                      kStageInputs = kBlockColumns / kFragmentLines * kTileInputs,
                      kStageBytes = kStageWeights + kStageInputs;
 
-// Largest number of stages with fewer than 2^16 records. Sums of products of digits then fit in 32 bits.
+// Largest number of stages that together have fewer than 2^16 records. The sums of products of digits over so many
+// records fit in 32 bits.
 inline constexpr std::int64_t kMostStages = ((1 << 16) - 1) / kStageRecords;
 static_assert(std::int64_t{2} * 128 * 128 * kStageRecords * kMostStages <= 0x7fffffff);
 
@@ -73,12 +76,12 @@ struct ProductShares {
     // stages.
     std::int64_t across, down, stages, share;
 
-    TIGHTDP_HD std::int64_t count_product_splits() const { return (stages + share - 1) / share; }
-    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_splits(); }
-    TIGHTDP_HD std::int64_t count_packed_outputs() const { return down * kBlockOutputs; }
-    TIGHTDP_HD std::int64_t count_packed_columns() const { return across * kBlockColumns; }
+    TIGHTDP_HD std::int64_t count_product_block_splits() const { return (stages + share - 1) / share; }
+    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_block_splits(); }
+    TIGHTDP_HD std::int64_t count_device_packed_outputs() const { return down * kBlockOutputs; }
+    TIGHTDP_HD std::int64_t count_device_packed_columns() const { return across * kBlockColumns; }
     TIGHTDP_HD std::int64_t packed_record_bytes() const {
-        return kWeightDigits * count_packed_outputs() + kInputDigits * count_packed_columns();
+        return kWeightDigits * count_device_packed_outputs() + kInputDigits * count_device_packed_columns();
     }
 
     // The first output, column and stage of a block. Blocks that run at the same time have few different outputs and
@@ -97,16 +100,16 @@ struct ProductShares {
 
 // Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`. The number is at
 // least one stage.
-inline std::int64_t choose_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                         std::int64_t packed_bytes) {
+inline std::int64_t choose_device_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                                std::int64_t packed_bytes) {
     const ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs), 1, 1};
     return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.packed_record_bytes() * kStageRecords), 1,
                                                     std::max<std::int64_t>(ceiling_quotient(rows, kStageRecords), 1));
 }
 
 // Shares a product among thread blocks, as if each of `processors` multiprocessors ran one block at a time.
-inline ProductShares share_digit_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
-                                         std::int64_t processors) {
+inline ProductShares share_product_among_blocks(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+                                                std::int64_t processors) {
     ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs),
                     ceiling_quotient(rows, kStageRecords), 1};
     // Starting a block and adding its sums takes about as long as this number of stages.

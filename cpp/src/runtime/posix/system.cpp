@@ -55,10 +55,10 @@ int at_fork(void (*before)(), void (*in_child)()) noexcept {
     return pthread_atfork(before, nullptr, in_child);
 }
 
-// Helper threads are kept off the returned processor for this reason. On a virtual machine, if a processor has slept
-// for some milliseconds, Linux assumes that the host has taken it away. If the caller then wakes a helper thread, Linux
-// starts the helper on the caller's own processor, where the helper waits for the scheduler's next tick. This wait was
-// measured as 2 to 4 ms for each job after a pause.
+// On Linux, helper threads must be kept off the caller's processor, because they may wait there for milliseconds. On
+// a virtual machine, if a processor has slept for some milliseconds, Linux assumes that the host has taken it away. If
+// the caller then wakes a helper thread, Linux starts the helper on the caller's own processor, where the helper waits
+// for the scheduler's next tick. This wait was measured as 2 to 4 ms for each job after a pause.
 int processor_to_leave() noexcept {
 #if defined(__linux__)
     return sched_getcpu();

@@ -18,10 +18,11 @@ _SHARED: ContextVar[dict[Hashable, Any] | None] = ContextVar("shared", default=N
 
 
 def try_to_spend_work(units: int) -> bool:
-    """Charges ``units`` of work, about a nanosecond each, for the next piece of work, and returns True.
+    """Charges ``units`` of work, about a nanosecond each, for the next piece of work. Returns True if the budget allows
+    this piece.
 
-    Once the budget is spent, this function returns False and charges nothing. The caller then leaves this piece of work
-    out.
+    If fewer than ``units`` are left, this function returns False, and the budget then counts as spent. The caller
+    leaves this piece of work out.
     """
     return work_charge(0) and work_charge(units)
 

@@ -52,7 +52,7 @@ def list_dominating_compositions(
 
 
 def list_mechanisms_without_mixture(parts: Parts) -> tuple[SelectionOrGroup, ...]:
-    """Returns the repeated runs and groups that only their whole curves bound well, because no mixture is known."""
+    """Returns the repeated runs and groups that no known mixture dominates. Good bounds need their whole curves."""
     derived = (mechanism for mechanism, _ in parts if isinstance(mechanism, SelectionOrGroup))
     return tuple(mechanism for mechanism in derived if _find_dominating_parts(mechanism) is None)
 

@@ -149,8 +149,10 @@ class _CalibrationSearch:
         return self._compare_calibrated_bound(self._sharp[x])
 
     def measure_rough_calibration_gap(self, x: float) -> float:
-        """Returns the distance of a wide bound from the target, or ``measure_calibration_gap`` if that takes no "
-        "longer."""
+        """Returns the distance of a wide bound from the target.
+
+        Returns the result of ``measure_calibration_gap`` instead if narrow bounds take no longer.
+        """
         if self.slow is False:
             return self.measure_calibration_gap(x)
         if x not in self._rough:

@@ -24,7 +24,7 @@ from ..pairs.replacement import Replaced, ReplacedGaussian
 _LEAST, _MOST = 1e-9, 1e9
 """Smallest and largest mu for which the curve of a Gaussian is certified."""
 _WIDTH = 1e-3
-"""Relative width of the bounds of mu. Once the bounds are as narrow, no more cells are halved."""
+"""Relative width of the bounds of mu. Once the bounds are this narrow, no more cells are halved."""
 _CELLS = 400
 """Largest number of cells that are halved."""
 _FAR = 8.0

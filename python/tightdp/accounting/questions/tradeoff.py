@@ -81,12 +81,17 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
     """Returns bounds on one pair's beta at each alpha. Nodes are added until the two bounds are ``tolerance`` apart."""
     if not alphas.size:
         return Curve(alphas.copy(), alphas.copy())
+    lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
+    if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass where Q has none
+        never = delta(_FAR, max(tolerance, _ROUGH))[1]  # asked before the nodes, which may take all of the work
+        if never > tolerance:
+            never = min(never, delta(_FARTHEST, max(tolerance, _ROUGH))[1])
+        lower[alphas == 0] = 1 - never - _SLACK
     inside = alphas[(alphas > 0) & (alphas < 1)]
     most = min(max(-np.log(inside.min()), 1e-6), _MOST) if inside.size else 1.0  # g(x) <= 0 from x = 1/alpha on
     nodes = np.union1d(np.linspace(np.log(_LEAST), most, _FIRST), [0.0])  # delta(0) is the largest advantage of a test
     nodes = nodes[np.unique(np.exp(nodes), return_index=True)[1]]  # chords divide by differences of e^node
     known = _narrow_tradeoff_deltas(_bound_delta_for_tradeoff(delta, nodes, tolerance))
-    lower, upper = np.zeros(alphas.shape), np.ones(alphas.shape)
     widths = [np.full(alphas.shape, np.inf)] * _PATIENCE
     for _ in range(_ROUNDS):
         low, high, where = _bound_tradeoff_between_nodes(nodes, known, alphas)
@@ -112,11 +117,6 @@ def _bound_tradeoff_of_pair(delta: Ask, alphas: Array, tolerance: float) -> Curv
         )
         nodes = np.concatenate((nodes, middles))[order]
     upper = np.minimum(upper, _bound_tradeoff_by_advantage(float(known[nodes >= 0, 0].max()), alphas))
-    if (alphas == 0).any():  # beta(0) is 1 - delta(infinity), where delta(infinity) is P's mass that Q does not have
-        never = delta(_FAR, max(tolerance, _ROUGH))[1]
-        if never > tolerance:
-            never = min(never, delta(_FARTHEST, max(tolerance, _ROUGH))[1])
-        lower[alphas == 0] = np.maximum(lower[alphas == 0], 1 - never - _SLACK)
     upper[alphas < np.exp(-_MOST)] = 1.0
     lower[alphas == 1] = upper[alphas == 1] = 0.0
     rounded = 1 - alphas

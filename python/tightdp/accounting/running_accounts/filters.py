@@ -40,8 +40,8 @@ _ADVICE = "parent and child would each spend the same budget; give the child a f
 class BudgetExceeded(RuntimeError):
     """A release was refused because the guarantee would not cover it. Nothing was spent.
 
-    If this was a ``PrivacyFilter`` of the family "renyi", a filter that is made with ``expected``, a composition like
-    the one to be spent, may cover many times more sampled steps.
+    A ``PrivacyFilter`` of the family "renyi" may cover many times more sampled steps if it is made with the argument
+    ``expected``. This argument is a composition like the one that will be spent.
     """
 
 
@@ -127,14 +127,14 @@ class CappedFilter:
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Returns True if ``count`` more releases of ``mechanism`` are covered."""
         self._shared.require_own_process_of_account()
-        return self._try_to_add_to_filter(self._shared.state, self._build_release_cost(mechanism, count)) is not None
+        return self._try_to_add_to_filter(self._shared.state, self._build_filter_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing.
 
         Call this method before the releases.
         """
-        price = self._build_release_cost(mechanism, count)
+        price = self._build_filter_cost(mechanism, count)
 
         def record_filter_releases(before: _FilterState) -> _FilterState:
             after = self._try_to_add_to_filter(before, price)
@@ -150,7 +150,7 @@ class CappedFilter:
 
     def cost(self, mechanism: Mechanism) -> float:
         """Returns the cost of one release, in ``unit``, rounded up; infinite if the filter cannot cover it."""
-        price = self._build_release_cost(mechanism, 1)
+        price = self._build_filter_cost(mechanism, 1)
         return INF if self._failure_loss_of_filter(price).hi > self._largest_failure_loss else price.release_cost
 
     def _failure_loss_of_filter(self, price: _ReleaseCost) -> Range:
@@ -163,10 +163,10 @@ class CappedFilter:
 
     @property
     def _largest_failure_loss(self) -> float:
-        """-log(1 - p) for the largest probability p with which any release may fail, rounded down."""
+        """The number -log(1 - p), rounded down, where p is the largest probability with which any release may fail."""
         return (-log1p(-Range(self._failure_cap))).lo
 
-    def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
+    def _build_filter_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
         """Returns the cost of ``count`` releases of ``mechanism`` under this filter."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
@@ -263,9 +263,10 @@ class PrivacyFilter(CappedFilter):
         for name, given in (("expected", expected), ("others", others)):
             if given is not None and not isinstance(given, Composable):
                 raise TypeError(f"{name} must be a Mechanism, a Composition or None, got {given!r}")
-        failure = _check.nonnegative("failure", failure)
-        if not failure < self.delta:
-            raise ValueError(f"failure must be a number in [0, delta), got {failure!r}")
+        accepted = "a number in [0, delta)"
+        failure = _check.check_real_argument("failure", failure, accepted)
+        if not 0 <= failure < self.delta:
+            raise ValueError(f"failure must be {accepted}, got {failure!r}")
         kept = _translate_to_filter_charge(others, neighbors)
         built = self._build_filter_family(family, (Range(self.delta) - failure).lo, order, expected, kept, neighbors)
         super().__init__(built, kept.parts, failure, neighbors)
@@ -314,10 +315,10 @@ def _translate_to_filter_charge(run: Composable | None, neighbors: Neighbors, wi
 
 
 class Odometer:
-    """An odometer, which tells the smallest of some epsilons that holds for everything released so far.
+    """An odometer, which tells an epsilon that covers everything released so far.
 
-    The epsilons, called ``levels``, are fixed in advance. An odometer never refuses a release. Each level is a Renyi
-    filter at ``delta`` / len(levels), and the answer is the smallest level that is not exceeded.
+    The answer is one of the epsilons ``levels``, which are fixed in advance. An odometer never refuses a release. Each
+    level is a Renyi filter at ``delta`` / len(levels), and the answer is the smallest level that is not exceeded.
 
     Guarantee (docs/theory/filters.md section 6): let x be all outputs up to a time that may depend on them, and let P
     and Q be the distributions of x on two neighbours. Let e(x) be the answer at that time. Then, for every set S of
@@ -356,7 +357,7 @@ class Odometer:
 
         Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
         """
-        prices = [level._build_release_cost(mechanism, count) for level in self._filters]
+        prices = [level._build_filter_cost(mechanism, count) for level in self._filters]
 
         def record_at_odometer_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
             """Returns the state of each level; None for a level that was exceeded."""

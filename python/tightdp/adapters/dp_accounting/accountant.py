@@ -55,8 +55,8 @@ class TightDPAccountant(PrivacyAccountant):
 
     ``TightDPAccountant(relation)`` replaces ``PLDAccountant``, and this package's ``RdpAccountant`` replaces
     dp_accounting's ``RdpAccountant``. ``value_discretization_interval`` is the interval of the grid of
-    ``privacy_loss_distribution``. ``get_epsilon_and_optimal_order`` chooses from ``orders``. Neither parameter changes
-    any other result.
+    ``privacy_loss_distribution``. ``rdp`` has the divergences of ``orders``, and ``get_epsilon_and_optimal_order`` and
+    ``get_delta_and_optimal_order`` choose from these orders. Neither parameter changes any other result.
 
     Noise multipliers are relative to a bound, and under REPLACE_ONE the account depends on which bound this is.
     ``noise_relative_to`` names the bound. The value "contribution" stands for the bound on one record's contribution,
@@ -252,9 +252,10 @@ class TightDPAccountant(PrivacyAccountant):
     def _build_dp_accounting_question(self) -> tuple[Composition, Neighbors]:
         """Returns the composition to bound, and the relation to bound it for.
 
-        If some parameters are stated for neighbours under "replace", the relation is "add_or_remove". For adding or
-        removing a record, a mechanism with such parameters has the dominating pair of a replacement. Every other
-        mechanism is translated to a mechanism that also has, for adding or removing, its pair for a replacement.
+        If some parameters are stated for neighbours under "replace", the relation is "add_or_remove". For this
+        relation, a mechanism with such parameters has the dominating pair that its event has for a replacement. Every
+        other mechanism M is translated to a mechanism whose pair for adding or removing a record is the pair of M for a
+        replacement.
         """
         own, stated, _ = self._spent
         if self.neighboring_relation == REPLACE and stated:

@@ -55,7 +55,8 @@ def bound_delta_for_dp_accounting(
     if epsilon >= largest_loss_of_pair(run, neighbors) < math.inf:
         return 0.0
     if math.isinf(epsilon):
-        # Delta at infinity is at most delta at a finite epsilon. Two are tried, as some engines refuse LARGEST.
+        # Delta at infinity is at most delta at a finite epsilon. Two finite epsilons are tried, because some engines
+        # refuse LARGEST.
         return min(run.delta(at, neighbors=neighbors).upper for at in (_FAR, _check.LARGEST))
     return run.delta(float(epsilon), neighbors=neighbors).upper
 

@@ -36,8 +36,8 @@ that take microseconds to compute, ``COARSE`` for bounds that take milliseconds,
 More mechanisms take longer, so the first two tolerances are multiplied by the number of distinct mechanisms, up to
 ``COARSEST``."""
 SLOW_WORK = 10**7
-"""Work, as ``work_spent`` counts it, of a bound that takes about ten milliseconds, as with noise multipliers below
-0.25."""
+"""Units of work, as counted by ``work_spent``, that take about ten milliseconds. Bounds that need more work count as
+slow, such as bounds for noise multipliers below 0.25."""
 MOST_WORK = 3 * 10**10
 """Budget of work for all bounds of one direction, such as adding a record: about a quarter of a minute. A
 single bound may take eight seconds."""
@@ -150,7 +150,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.from_question_options(run._to_composition(), neighbors, width=tolerance / 4)
-    pairs = question.list_pairs_of_question()
+    pairs = question.list_question_directions()
     fast = cheap and probes[0].engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:
@@ -193,7 +193,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
 
 def _compute_exported_pld_chord_share(part: float, whole: float) -> float:
     """Returns (e^part - 1) / (e^whole - 1). Here ``whole`` is an interval's width in epsilon, and ``part`` the distance
-    of a point from its start. This is the point's relative position on a chord over e^epsilon."""
+    of a point from its start. The result is the point's relative position on a chord over e^epsilon."""
     return math.expm1(part) / math.expm1(whole) if whole < 700 else math.exp(part - whole)
 
 

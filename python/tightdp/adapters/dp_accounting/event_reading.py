@@ -29,8 +29,7 @@ class EventReading(NamedTuple):
     """A neighbouring relation and the unit of noise multipliers.
 
     Noise multipliers of this library are relative to one contribution. ``convert_to_dp_accounting_contribution``
-    converts from the
-    ``unit``, which is one of these:
+    converts from the ``unit``, which is one of these:
 
     - "contribution": the bound on one record's contribution, as ``dp_event`` defines noise multipliers.
     - "sensitivity": the sensitivity of the query under the relation. Nothing is known about single contributions.
@@ -64,7 +63,7 @@ class EventReading(NamedTuple):
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
-    def read_at_fixed_size(self) -> EventReading:
+    def read_event_at_fixed_size(self) -> EventReading:
         """Returns the ``EventReading`` for noise on a sample of fixed size.
 
         The dominating pair for such a sample is the pair for two samples that differ in one record

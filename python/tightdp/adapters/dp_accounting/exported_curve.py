@@ -22,8 +22,8 @@ class ExportedPLDMasses(NamedTuple):
 
 
 def build_exported_pld_hull(above: dict[int, float], below: dict[int, float], interval: float) -> ExportedPLDMasses:
-    """Returns the loss distribution of a pair. The privacy profile of the pair is above every profile that meets the
-    bounds.
+    """Returns the loss distribution of a pair. No privacy profile that meets the bounds exceeds the profile of the
+    pair.
 
     ``above`` maps k >= 0 to an upper bound of delta(k * interval), and ``below`` is the same mapping for the reversed
     pair. Both mappings have an entry for k = 0. If ``above`` and ``below`` are exchanged, the result is the loss
@@ -73,8 +73,8 @@ class _ExportedPLDCurve:
         return left - right + crossing, left_terms + right_terms + crossing
 
     def _compute_dp_accounting_slope_before(self, low: int | None, k: int) -> tuple[float, float]:
-        """Returns x s (see ``compute_dp_accounting_mass``), or x s - x if k <= 0, and the sum of the absolute values "
-        "of the terms."""
+        """Returns x s (see ``compute_dp_accounting_mass``), or x s - x if k <= 0, and the sum of the absolute values of
+        the terms."""
         width = 1.0 if low is None else -math.expm1(low * self._interval - k * self._interval)
         if k <= 0:
             before, here = 0.0 if low is None else self._excess[low], self._excess[k]

@@ -88,8 +88,11 @@ class PrivacyEngine(opacus.PrivacyEngine):
         grad_sample_mode: str = "hooks",
         **options: Any,
     ) -> Any:
-        """Returns tightdp's optimiser for these settings. If tightdp has no such optimiser, warns and returns
-        Opacus'."""
+        """Returns tightdp's optimiser for these settings.
+
+        If tightdp has no optimiser for them, gives a warning and returns Opacus' own optimiser. In secure mode,
+        ValueError is raised instead.
+        """
         if self._divisor is not None:  # Opacus would divide by records / batches
             processes = torch.distributed.get_world_size() if distributed else 1
             options["expected_batch_size"] = self._divisor / processes

@@ -21,7 +21,7 @@ def keep_opacus_grad_samples(hooks: Any) -> None:
     - The gradients are not contiguous in memory.
     - The gradients share memory with other tensors. A later addition in place would change these tensors.
 
-    Gradients of a parameter that requires none are passed on to Opacus, which drops them.
+    Gradients of a parameter that requires no gradient are passed on to Opacus, which drops them.
     """
     if "GRAD_SAMPLERS" not in vars(hooks):
         hooks.GRAD_SAMPLERS = {

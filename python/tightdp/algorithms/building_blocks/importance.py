@@ -1,9 +1,9 @@
 """Importance sampling in two stages, which needs the gradients of few records in each step.
 
-The first stage draws candidates by bounds on the norms of the records' gradients. The second stage takes some
-candidates, by the norms themselves. The bound for a record is from the last time that its gradient was computed, so a
-step computes gradients of candidates alone. Bounds, candidates and norms are as private as the records
-(docs/theory/dpis.md, section 3).
+The first stage draws candidates. A record's probability is proportional to a bound on the norm of its gradient. The
+second stage takes some of the candidates, with probabilities that depend on the norms themselves. The bound for a
+record is from the last time that its gradient was computed, so a step computes gradients of candidates alone. Bounds,
+candidates and norms are as private as the records (docs/theory/dpis.md, section 3).
 """
 
 from __future__ import annotations

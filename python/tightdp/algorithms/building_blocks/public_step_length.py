@@ -19,8 +19,8 @@ from ...release_gate.oracle import Public
 from .optimizers import SGD, Optimizer
 
 FRACTION = 0.02
-"""Default sampling probability. With this probability 20 epochs have 1,000 steps, and shorter steps would not change
-the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
+"""Default sampling probability. With this probability 20 epochs have 1,000 steps. More and shorter steps would not
+change the result. At noise multipliers of about 1 or more, full batches would not give better privacy."""
 SPREAD = 2.3
 """Factor in the default spread, chosen by experiments on the data sets Adult, Bank, IPUMS-BR and MNIST. On
 these data sets, half or twice this factor costs .1 to .5% of accuracy."""
@@ -53,7 +53,7 @@ def bound_curvature_for_step_length(max_norm: float) -> float:
     return residual * (1 - residual)
 
 
-def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+def choose_public_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Returns steps of length ``stride``, momentum included, or shorter steps if steps of this length would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
@@ -77,7 +77,7 @@ def resolve_algorithm_optimizer(
     """Returns the optimizer that was ``given``, after a check of its step length. If ``given`` is None, returns plain
     steps whose total length follows from ``signal`` and ``spread``."""
     if given is None:
-        return choose_sgd_step_length(
+        return choose_public_step_length(
             public, choose_total_step_length(public, signal, max_norm, spread) / steps, max_norm
         )
     check_stable_step_length("optimizer", public, given)

@@ -1,6 +1,7 @@
 """Reads compositions from text.
 
-The text of a composition may hold only constructors of mechanisms, numbers, lists, ``+``, ``*`` and ``/``.
+The text of a composition may hold only constructors of mechanisms, ``banded_factorization``, numbers, lists, the text
+"poisson", and the operators ``+``, ``*``, ``/`` and unary minus.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ import re
 from decimal import Decimal, InvalidOperation
 
 MOST_IN_RANGE = 100_000
-"""Largest number of values in a range. Each value makes a row of a table. Longer tables are left to programs."""
+"""Largest number of values in a range. Each value makes a row of a table. For longer tables, use the library in a
+program."""
 
 
 def parse_real_argument(text: str) -> float:

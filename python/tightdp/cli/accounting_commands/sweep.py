@@ -27,9 +27,9 @@ HEADERS = {
     "delta": (*SETTINGS, "delta", "epsilon_lower", "epsilon_upper", "engine"),
     "epsilon": (*SETTINGS, "epsilon", "delta_lower", "delta_upper", "engine"),
 }
-"""First lines of tables, by the option that is given."""
+"""Column names of the table, for the option --delta and for the option --epsilon."""
 MOST_ROWS = 1_000_000
-"""Largest number of rows, about as many as a spreadsheet can hold. A longer table is better written by a program."""
+"""Largest number of rows, about as many as a spreadsheet can hold. For a longer table, use the library in a program."""
 
 
 def add_command_arguments(p: argparse.ArgumentParser) -> None:

@@ -20,7 +20,9 @@ from ...tables.model_file import REGRESSION
 
 
 def list_labels_declared_on_command_line(declared: Schema, rows: Rows) -> Values:
-    """Returns the declared labels, or the labels that occur if these are public.
+    """Returns the declared labels, or LEARN if the labels are to be learned.
+
+    If all labels in the table were declared to be public, returns the labels that occur in the table.
 
     Raises ValueError if there is only one label.
     """
@@ -33,7 +35,10 @@ def list_labels_declared_on_command_line(declared: Schema, rows: Rows) -> Values
 
 
 def list_categories_declared_on_command_line(declared: Schema, rows: Rows) -> dict[str, Values]:
-    """Returns the declared categories of each text column, or the categories that occur if these are public."""
+    """Returns the declared categories of each text column, or LEARN if its categories are to be learned.
+
+    If all values of a column were declared to be public, its categories are the values that occur in the table.
+    """
     for column, values in declared.categories.items() if not declared.complete else ():
         for value in () if values is None or values == LEARN else values:
             other, equals, _ = value.partition("=")

@@ -4,11 +4,11 @@ The statement is in a model file, in a JSON file, or in the page of the statemen
 ends of a certificate, in a file of its own or in a statement, can be proved.
 
 The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
-the statement. The output lists the entries in three groups. Entries of the first group were computed again. Entries of
-the second group were compared with other entries, with the model or with the ledger. No file can show whether the
-entries of the third group are true. Exit code 0 says that everything agrees. Exit code 2 says that something differs,
-which one line names. Exit code 3 says that the bound is right, but that another version wrote the words, which were not
-checked.
+the statement. The output lists the entries in three groups. Entries of the first group were computed again or
+proved, or the bound was computed from them. Entries of the second group were compared with other entries, with the
+model or with the ledger. No file can show whether the entries of the third group are true. Exit code 0 says that
+everything agrees. Exit code 2 says that something differs, and one line names the difference. Exit code 3 says that the
+bound is right, but that another version wrote the words, which were not checked.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class DeviceArray:
     stream: int | None = None
     """Stream on which work on this array is queued, or None if the array names no stream. 1 is the default stream."""
     owner: Any = field(default=None, compare=False)
-    """Object that keeps the memory alive, if the array's library made this object for this view alone."""
+    """Object that the array's library made for this view, and that may keep the memory alive. None for a torch tensor,
+    for which no such object is made."""
 
     @property
     def rows_contiguous(self) -> bool:
@@ -148,7 +149,7 @@ def _describe_cuda_interface(x: Any, interface: Any) -> DeviceArray:
     address, read_only = interface["data"]
     module = runtime._get_module_of_device_probe()
     if module is not None and address:
-        device = int(module.device_of(address))
+        device = int(module.find_cuda_device(address))
     else:
         device = int(getattr(getattr(x, "device", None), "id", 0))
     strides = tuple(interface.get("strides") or dense)

@@ -22,9 +22,8 @@ def release_integers_on_device(
 
     ``sums`` is a contiguous int64 array on a device. Sums and noise are integers in units of ``grid``. Multiplied by
     ``grid``, the noise consists of normals of standard deviation ``deviation``, each rounded to a multiple of
-    ``grid``. Entry i gets the i-th draw of one random stream. The
-    result has the same bits as that of ``tightdp.models.dense.write_noisy_dense_model_products``. Source:
-    docs/theory/exact-products.md, section 8.
+    ``grid``. Entry i gets the i-th draw of one random stream. The result has the same bits as that of
+    ``tightdp.models.dense.write_noisy_dense_model_products``. Source: docs/theory/exact-products.md, section 8.
     """
     order = partial(get_cuda_stream, sums)
     totals = view("sums", sums, order, ("int64",))

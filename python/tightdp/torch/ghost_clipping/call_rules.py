@@ -26,7 +26,8 @@ class ComputedCall:
     shape: tuple[int, ...]
     """Shape of one record's output."""
     parts: Callable[[Any], Parts]
-    """Function that takes the gradient by ``output``, and returns the parameters of the call with their factors."""
+    """Function that takes the gradient with respect to ``output``, and returns the parameters of the call with their
+    factors."""
 
 
 Rule = Callable[..., ComputedCall]

@@ -1,4 +1,4 @@
-"""Convolutions of one, two or three axes, and their gradients by (with respect to) the weight."""
+"""Convolutions of one, two or three axes, and their gradients with respect to the weight."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ added."""
 
 @dataclass
 class ConvolutionFactors:
-    """The gradients of the records' losses by the weight of a convolution of ``input``.
+    """The gradients of the records' losses with respect to the weight of a convolution of ``input``.
 
-    ``g`` holds the gradients by the output. The gradient of one record is called a row. ``way`` says how rows are used:
+    ``g`` holds the gradients with respect to the output. The gradient of one record is called a row. ``way`` says how
+    rows are used:
 
     - "materialised": all rows are kept from the computation of norms until sums are computed.
     - "materialised, some at a time": norms come from the rows of a few records at a time, because all rows would be too
@@ -103,13 +104,15 @@ class ConvolutionFactors:
         records, (outputs, *rest) = len(g), self.weight.shape
         if self.groups == 1 and factors.is_compiled_gradient_type(g):
             images, errors = (each.detach().contiguous().numpy() for each in (x, g))
-            return torch.from_numpy(dense.form_dense_convolution_gradients(images, errors, rest[1:], *self.settings))
+            return torch.from_numpy(
+                dense.form_dense_model_convolution_gradients(images, errors, rest[1:], *self.settings)
+            )
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)
 
     def _compute_weight_gradient(self, x: Any, g: Any, weight: Any, groups: int) -> Any:
-        """Returns the gradient by the weight, as PyTorch's backward convolution computes it."""
+        """Returns the gradient with respect to the weight, as PyTorch's backward convolution computes it."""
         stride, padding, dilation = self.settings
         zeros, mask = [0] * len(stride), [False, True, False]
         return torch.ops.aten.convolution_backward(

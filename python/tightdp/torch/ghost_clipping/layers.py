@@ -18,10 +18,11 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.RNNBase, _EXACT),
     (torch.nn.RNNCellBase, _EXACT),
 )
-"""Types of layers with parameters in functions that one pass cannot compute (``calls.py``), and alternatives."""
+"""Types of layers whose parameters go to functions of PyTorch without a rule in ``calls.py``, and alternatives to these
+layers."""
 
 
-def check_one_pass_layers(model: Any) -> None:
+def check_ghost_clipping_layers(model: Any) -> None:
     """Raises ValueError for a layer of PyTorch that has trained parameters and that one pass cannot clip.
 
     Other uses of parameters are checked when records go through the model (``recorder.py``).

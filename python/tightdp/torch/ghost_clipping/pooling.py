@@ -75,10 +75,10 @@ def compute_max_pool2d(axis: RecordAxis, input: Any, *arguments: Any, **options:
 class _PooledMaxima(torch.autograd.Function):
     """The maxima of windows along the last axis, and then along the axis before it.
 
-    The gradient goes to the first maximum of each window, as in PyTorch's pooling. There the first maximum is the one
-    in the first row, and in this row the one in the first column. A few images are pooled at a time, so that what is
-    computed in between stays in a cache. The backward pass computes the maxima along the last axis again, because
-    keeping them would take as much memory as the images.
+    The gradient goes to the first maximum of each window, as in PyTorch's pooling. Among equal maxima of a window,
+    PyTorch's pooling chooses the first row that has one, and in this row the first column. A few images are pooled at a
+    time, so that what is computed in between stays in a cache. The backward pass computes the maxima along the last
+    axis again, because keeping them would take as much memory as the images.
     """
 
     @staticmethod

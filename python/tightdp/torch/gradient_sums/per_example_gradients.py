@@ -24,9 +24,9 @@ MOST_HELD_BYTES = 1 << 26
 """Largest size, in bytes, of the per-example gradients in memory at once: 64 MB. The gradient of a single record may be
 larger."""
 MOST_TENSOR_BYTES = (1 << 25) - (1 << 12)
-"""Largest size, in bytes, of the gradients by one parameter in memory at once. The C library of Linux takes memory of
-32 MB and more from the system each time it is needed. A step of a perceptron with layers of 1,000 units took 1.5 times
-as long with such sizes. The gradient of a single record may be larger."""
+"""Largest size, in bytes, of the gradients with respect to one parameter in memory at once. The C library of Linux
+takes memory of 32 MB and more from the system each time it is needed. A step of a perceptron with layers of 1,000 units
+took 1.5 times as long with such sizes. The gradient of a single record may be larger."""
 
 
 class _LossModule(torch.nn.Module):

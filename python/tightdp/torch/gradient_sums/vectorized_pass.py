@@ -3,8 +3,8 @@
 In this context, nothing is compiled, all random draws use the run's seeds, and attention masks do not depend on values.
 
 The library ``transformers`` reads the values of an attention mask, and leaves out a mask that hides nothing. Under
-``torch.func.vmap`` no code can read values. So the library's functions that make masks are replaced by functions that
-leave out no mask that they are given. The replacement uses the library's public registry of such functions.
+``torch.func.vmap`` no code can read values. So this module replaces the library's functions that make masks, through
+the library's public registry of such functions. In this context, the new functions leave out no mask that they get.
 """
 
 from __future__ import annotations

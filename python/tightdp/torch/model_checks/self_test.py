@@ -88,7 +88,7 @@ def _estimate_self_test_rounding(losses: Any) -> float:
 def yield_graph_nodes_for_self_test(losses: Any, before: dict[Any, list[Any]]) -> Iterator[Any]:
     """Yields each node of PyTorch's graph once, from the losses towards the parameters.
 
-    From a node, the walk goes on to the inputs of the node. If ``before`` has the node as a key, the walk goes on to the
+    From a node, the walk goes on to the inputs of the node. If the node is a key in ``before``, the walk goes on to the
     nodes that are listed under this key instead.
     """
     ahead, seen = [losses.grad_fn], {None}

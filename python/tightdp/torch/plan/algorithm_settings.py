@@ -22,18 +22,17 @@ ALGORITHMS = ("dp-sgd", "dp-adam", "adaclip", "dpis")
 TITLES = {AdaCliP: "AdaCliP", DPIS: "DPIS", type(None): "DP-SGD"}
 _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer", "average", "spread")
 """Fields of settings that must keep their defaults. ``make_private`` has arguments for the first four fields. The
-caller's training loop decides on the optimizer, on averages and on the length of steps, which ``spread`` determines."""
+last three fields choose the optimizer, the mean of the last iterates and the length of steps. With ``make_private``,
+the caller's optimizer and training loop decide on these."""
 
 
-def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
+def choose_algorithm_settings(algorithm: Any) -> tuple[str, Settings | None]:
     """Returns the name and the settings of an algorithm, which is given by its name or by its settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}
         for name in _ELSEWHERE:
             if getattr(algorithm, name, None) != plain.get(name):
                 raise ValueError(f"algorithm must leave {name} at its default: set it in make_private or in your loop")
-        if isinstance(algorithm, DPIS) and algorithm.adapt is not None:
-            raise ValueError("algorithm must leave adapt at None: with make_private the norm bound stays at max_norm")
         return ("adaclip" if isinstance(algorithm, AdaCliP) else "dpis"), algorithm
     _check.check_choice_argument("algorithm", algorithm, ALGORITHMS)
     named: dict[str, Settings] = {"adaclip": AdaCliP(), "dpis": DPIS()}
@@ -48,9 +47,10 @@ def check_torch_algorithm(
         raise ValueError(f"optimizer must be a tightdp.torch.DPAdam for dp-adam, got {type(optimizer).__name__}")
     if name == "adaclip" and isinstance(optimizer, DPAdam):
         raise ValueError("optimizer must not be a DPAdam for adaclip, whose noise differs by coordinate")
-    if isinstance(own, DPIS) and own.norm_share is None and isinstance(optimizer, DPAdam):
+    if isinstance(own, DPIS) and (own.norm_share is None or own.adapt is not None) and isinstance(optimizer, DPAdam):
         raise ValueError(
-            "optimizer must not be a DPAdam where norm_share is None: the noise changes from epoch to epoch"
+            "optimizer must not be a DPAdam where norm_share is None or adapt is given: the noise changes from epoch "
+            "to epoch"
         )
     if padded and arithmetic == "float":
         raise ValueError('padded must be False for arithmetic="float", whose rounding errors depend on all records')

@@ -41,9 +41,11 @@ class LossRelease:
             _check.check_count_argument("every", self.every)
 
     def gradient_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of gradients, if both releases together are charged ``noise_multiplier``."""
+        """Returns the noise multiplier of gradients, if a step that releases gradients and losses is charged for
+        ``noise_multiplier``."""
         return noise_multiplier / math.sqrt(1 - self.share) * _UPWARD
 
     def loss_multiplier(self, noise_multiplier: float) -> float:
-        """Returns the noise multiplier of losses, if both releases together are charged ``noise_multiplier``."""
+        """Returns the noise multiplier of losses, if a step that releases gradients and losses is charged for
+        ``noise_multiplier``."""
         return noise_multiplier / math.sqrt(self.share) * _UPWARD

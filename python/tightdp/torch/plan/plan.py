@@ -40,11 +40,11 @@ SumArithmetic = Arithmetic | Literal["auto", "products", "one-by-one"]
 ARITHMETIC: tuple[SumArithmetic, ...] = ("auto", "exact", "products", "one-by-one", "float")
 """Values of the argument ``arithmetic`` of ``make_private``."""
 _FINE_NOISE, _FINEST_NOISE = 31, 38
-"""Number of binary digits of the noise's standard deviation, in grid steps of products of integers. The first number is
-preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md, section 5.2).
-With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
+"""Numbers of binary digits of the noise's standard deviation, in units of the grid for products of integers. The first
+number is preferred. With 31 digits the sampler takes its slow way in at most one draw of 512 (docs/theory/noise.md,
+section 5.2). With 38 digits the deviation is below the largest that the sampler draws, and no grid is finer."""
 _LEAST_PRODUCT_DIGITS = 27
-"""Number of binary digits of the norm bound, in grid steps, below which the grid is not made coarser for the sake of
+"""Number of binary digits that the norm bound keeps, in units of the grid, if the grid is made coarser for the sake of
 the sampler's speed. With fewer digits, integers would make clipped records noticeably shorter than the bound
 (docs/theory/exact-products.md, section 7)."""
 _MOST_DEVIATIONS = 16
@@ -156,14 +156,15 @@ class Plan:
         """
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.find_largest_release_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
+        widest = self.sensitivity * self.norm_bound_growth
+        most = clipping.find_largest_release_deviation("int64", self.planned_grid_step) / widest * (1 - 2.0**-50)
         return DPISEpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
     def charged(self) -> Composition:
         """Charge of all releases of the run."""
         if self.rest is None:
-            return self.mechanism * self.steps
+            return self.composed_releases
         return self.rest * 1 if self.count is None else self.count + self.rest
 
     def charge_after(self, steps: int) -> Composition:
@@ -173,7 +174,27 @@ class Plan:
         """
         if not steps:
             return Composition() if self.count is None else self.count * 1
-        return self.mechanism * steps if self.rest is None else self.charged
+        if self.rest is not None:
+            return self.charged
+        return self.mechanism * steps + self.compose_norm_sums(math.ceil(steps / self.steps_per_epoch) - 1)
+
+    @property
+    def composed_releases(self) -> Composition:
+        """Composition of all steps and all released sums of norms, with the plan's sampling probability and noise."""
+        return self.planned_steps.composed_releases + self.compose_norm_sums(self.steps)
+
+    def compose_norm_sums(self, most: int) -> Composition:
+        """Returns the composition of the first sums of norms that the run releases, at most ``most`` of them."""
+        if not isinstance(self.settings, DPIS) or self.settings.norm_noise is None:
+            return Composition()
+        number = min(most, self.settings.norm_sum_count)
+        return Gaussian(self.settings.norm_noise) * number if number else Composition()
+
+    @property
+    def norm_bound_growth(self) -> float:
+        """Factor by which the norm bound may grow in later epochs, 1 unless DPIS adapts it."""
+        settings = self.settings
+        return settings.dpis_norm_bound_range[1] / settings.max_norm if isinstance(settings, DPIS) else 1.0
 
     @property
     def sensitivity(self) -> float:
@@ -181,7 +202,7 @@ class Plan:
         return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
-    def grid_step(self) -> float:
+    def planned_grid_step(self) -> float:
         """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
@@ -232,12 +253,16 @@ class _CheckedSettings:
     loss: LossRelease | None
 
     def make_torch_plan_for_records(self, records: int, noise_multiplier: float | None, target: Target) -> Plan:
-        """Returns the plan for this number of records. Raises ValueError if no plan exists, as for too much noise."""
+        """Returns the plan for this number of records. Raises ValueError if none exists, such as if the noise would be
+        too large."""
         settings, batch = self.own, self.batch_size
         if isinstance(settings, AdaCliP):
             batch = limit_adaclip_batch(self.batch_size, records, self.epochs)
         elif isinstance(settings, DPIS):
             batch = settings.compute_dpis_share_of_records(records) * records
+            if settings.norm_sum_count:
+                rule = DPISEpochSettings(settings, Public(records, self.size), target)
+                settings = dataclasses.replace(settings, norm_noise=rule.norm_noise)
         found = plan_steps_of_run(settings, batch, self.epochs, noise_multiplier, Public(records, self.size), target)
         noise = found.noise_multiplier
         rest = None
@@ -248,15 +273,17 @@ class _CheckedSettings:
         made = Plan(
             records, batch, found.number, noise, self.bounds, target.delta, how, None, rest, settings, self.loss
         )
-        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
+        # A grid step is a power of two that follows the norm bound, so their ratio changes by less than a factor of 2.
+        widest = made.noise_deviation * made.norm_bound_growth
+        if not widest <= clipping.find_largest_release_deviation("int64", made.planned_grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given
             raise ValueError(text.format(noise=noise, arithmetic=how))
-        if not _MOST_DEVIATIONS * made.noise_deviation / made.divisor <= self.largest:
+        if not _MOST_DEVIATIONS * widest / made.divisor <= self.largest:
             raise ValueError(
                 f"max_norm must be smaller, or the parameters of a wider type: the noise on a gradient would have a "
-                f"standard deviation of {made.noise_deviation / made.divisor:g}, and it must be at most 1 / "
+                f"standard deviation of {widest / made.divisor:g}, and it must be at most 1 / "
                 f"{_MOST_DEVIATIONS} of {self.largest:g}, the largest number of their type"
             )
         if rest is not None:

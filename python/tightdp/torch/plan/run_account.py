@@ -9,7 +9,7 @@ from typing import Any
 from ...bound import Bound
 from ...composition import Composition
 from ...mechanisms import Mechanism
-from ...release_gate.budget import FixedPlan
+from ...release_gate.budget import FilterBudget, FixedPlan
 from .plan import Plan
 
 FAILED = "!"
@@ -21,20 +21,21 @@ class RunAccount:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._budget = FixedPlan(plan.mechanism * plan.steps)
+        self._budget: FixedPlan | FilterBudget = FixedPlan(plan.composed_releases)
         self.keep: Callable[..., object] = lambda steps, mark=".": None
         """Function that is called before the release of newly charged steps, with the number of these steps and their
         mark in the checkpoint."""
         self.note: Callable[[list[list[float]]], object] = lambda shares: None
-        """Function that is called if the shares of ``norm_share_account.py`` are released. It gets a list with one pair
-        for each epoch, the released share and its noise multiplier."""
+        """Function that is called each time released sums of norms choose the settings of an epoch
+        (``norm_sum_account.py``). It gets a list with three numbers for each such epoch: the share of norms, the noise
+        multiplier and the norm bound."""
         self.failures, self._accepted = 0, 0
         self.resumed = False
         """Whether the run continues a run whose state was saved by another object."""
 
     @property
     def current_plan(self) -> Plan:
-        """The plan of the next step. ``NormShareAccount``, which releases shares of norms, overrides this property."""
+        """The plan of the next step. ``NormSumAccount``, which releases sums of norms, overrides this property."""
         return self.plan
 
     @property
@@ -64,7 +65,7 @@ class RunAccount:
         return self.charged_steps > 0
 
     @contextmanager
-    def end_planned_run_on_error(self) -> Iterator[None]:
+    def end_plan_on_error(self) -> Iterator[None]:
         """Ends the run if the ``with`` body raises an error, because the error may reveal something about a record.
 
         An error before the first charge does not end the run.

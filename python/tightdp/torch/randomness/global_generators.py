@@ -28,8 +28,8 @@ def fork_torch_generators(device: Any) -> Any:
 def run_uncompiled() -> Any:
     """Makes a context in which code under ``torch.compile`` runs as plain Python.
 
-    PyTorch cannot compile code that runs under ``torch.func``. Without this context, PyTorch would compile this
-    library's own functions instead, those that record the calls of a forward pass.
+    PyTorch cannot compile code that runs under ``torch.func``. Without this context, PyTorch would instead compile the
+    functions of this library that record the calls of a forward pass.
     """
     return torch.compiler.set_stance("force_eager")
 
@@ -47,10 +47,10 @@ class RunCoins:
         made = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
         self._key = made if key is None else key
 
-    def make_record_seed(self, number: int, index: int) -> int:
+    def make_record_generator_seed(self, number: int, index: int) -> int:
         """Returns the seed for reading record ``index``, which does not depend on other records.
 
-        ``number`` is that of a batch or of a check.
+        ``number`` is the number of the batch or of the check for which the record is read.
         """
         return self._make_seed_of_coins("record", number, index)
 
@@ -70,12 +70,12 @@ class RunCoins:
 
 
 def draw_check_order_from_generator(records: int, seed: int) -> list[int]:
-    """Returns the order in which a check reads records. The check finds out whether one record changes what later
-    records give.
+    """Returns the order in which a check uses some records. The check finds out whether using a record changes the
+    results for later records.
 
-    Each record is read three times. Record 0 is read twice at the start, which shows a change that every record causes.
-    The rest of the order is random. A change that only some records cause shows if it happens between two readings of
-    the same record.
+    Each record is used three times. Record 0 is used twice at the start, which shows a change that every record causes.
+    The rest of the order is random. A change that only some records cause shows if it happens between two uses of the
+    same record.
     """
     rest = [0, *(i for i in range(1, records) for _ in range(3))]
     random.Random(seed).shuffle(rest)

@@ -33,7 +33,7 @@ from ...ledger.run_progress import LedgerProgress
 from ..plan.run_account import FAILED, RunAccount
 from . import run_state
 
-FORMAT = 3
+FORMAT = 4
 """Number of the format of the folder's JSON files. A file of another format is refused."""
 SAVED = "s"
 """Mark, in the file of marks, that tensors were saved for the first time."""
@@ -61,12 +61,12 @@ class Checkpoint:
     - ``charged``: marks of one byte. A charged step has the mark ".", a charged sum of norms "n", and a failed step
       "!". The mark "s" says that tensors were saved for the first time. A step is charged as soon as its mark is on the
       disk.
-    - ``shares.json``: the noise multiplier and the share of norms (the mean clipped norm divided by the norm bound) of
-      each epoch, if the run releases shares of norms.
+    - ``shares.json``: the share of norms (the mean clipped norm divided by the norm bound), the noise multiplier and
+      the norm bound of each epoch that begins with released sums of norms.
     - ``tensors.pt``: the tensors of the model and the optimizer that were saved last.
     - ``turns.json``, with a ledger: the turns of the run. A turn is the work of one ``Checkpoint`` object, and is
-      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder
-      did not make this charge in this turn, it is a copy that fell behind another copy, and is refused
+      stored with the number of charges before it. The ledger stores the last charge and its turn. If the folder does
+      not have this charge in this turn, the folder is a copy that fell behind another copy, and is refused
       (docs/theory/filters.md, section 11).
 
     Every file but ``charged`` is written under another name and then renamed, so a crash leaves the previous version.
@@ -137,7 +137,7 @@ class Checkpoint:
         found = {**state, "steps": self._count_checkpoint_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_checkpoint_epochs()} if "epochs" in state else found
 
-    def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+    def begin_checkpoint(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Writes the files of a new run, which was charged to its ledger and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_checkpoint_file("run.json"))
@@ -146,7 +146,7 @@ class Checkpoint:
                 self._put_checkpoint_values("turns.json", [])
             self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_run_charges(self, account: RunAccount, run: str) -> None:
+    def record_checkpoint_charges(self, account: RunAccount, run: str) -> None:
         """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_checkpoint_marks() == self._seen)
@@ -184,7 +184,7 @@ class Checkpoint:
             self._check_checkpoint_held()  # if the lock file is gone, another process may have read too few marks
 
     def record_run_shares(self, shares: list[list[float]]) -> None:
-        """Writes the share of norms and the noise multiplier of each epoch to the disk."""
+        """Writes the settings that released sums of norms chose, for each epoch with such sums, to the disk."""
         self._check_checkpoint_held()
         self._put_checkpoint_values("shares.json", shares)
 
@@ -295,27 +295,29 @@ class Checkpoint:
             )
 
     def _read_checkpoint_epochs(self) -> list[dict[str, Any]]:
-        """Returns ``NormShareAccount.epochs`` of the run in the folder, which releases its shares of norms."""
+        """Returns ``NormSumAccount.epochs`` of the run in the folder, which releases sums of norms."""
         marks = self._read_checkpoint_charges()
-        if marks.startswith(b"."):
-            raise self._make_checkpoint_refusal("charged", "an epoch must begin with a sum of norms")
         found: list[dict[str, Any]] = [
-            {"sums": len(sums), "steps": len(steps)} for sums, steps in re.findall(rb"(n+)(\.*)", marks)
+            {"sums": len(sums), "steps": len(steps)}
+            for sums, steps in re.findall(rb"(n*)(\.*)", marks)
+            if sums or steps
         ]
-        taken = [epoch for epoch in found if epoch["steps"]]
-        shares: tuple[tuple[float, float], ...] = ()
+        begun = [epoch for epoch in found if epoch["sums"]]
+        taken = [epoch for epoch in begun if epoch["steps"]]
+        shares: tuple[tuple[float, float, float], ...] = ()
         if self._has_checkpoint_file("shares.json") or taken:
-            kind = tuple[tuple[float, float], ...]
+            kind = tuple[tuple[float, float, float], ...]
             shares = self._read_checkpoint_values("shares.json", lambda plain: read_json_value(kind, plain, "values"))
-        if not len(taken) <= len(shares) <= len(found):
-            raise self._make_checkpoint_refusal("shares.json", f"it has {len(shares)} shares for {len(found)} epochs")
-        for epoch, (share, noise) in zip(taken, shares, strict=False):  # an epoch without steps gets a new share later
-            epoch |= {"share": share, "noise": noise}
+        if not len(taken) <= len(shares) <= len(begun):
+            raise self._make_checkpoint_refusal("shares.json", f"it has {len(shares)} shares for {len(begun)} epochs")
+        # An epoch without steps begins anew, so what its sums chose is not used.
+        for epoch, (share, noise, max_norm) in zip(taken, shares, strict=False):
+            epoch |= {"share": share, "noise": noise, "max_norm": max_norm}
         return found
 
     def _read_checkpoint_values(self, name: str, build: Callable[[Any], Any]) -> Any:
-        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any "
-        "other file."""
+        """Returns ``build(values)`` for the values that ``_put_checkpoint_values`` wrote. Raises ValueError for any
+        other file."""
 
         def read_checked_checkpoint(plain: Any) -> Any:
             check_json_format(plain, "format", FORMAT, "a run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import chain, count, islice
 from typing import Any
 
@@ -50,7 +50,7 @@ from ..model_checks.self_test import (
     warn_of_zero_self_test_gradient,
 )
 from ..plan.algorithm_settings import TITLES
-from ..plan.norm_share_account import NormShareAccount, release_norm_share
+from ..plan.norm_sum_account import NormSumAccount, release_norm_sums_of_epoch
 from ..plan.plan import Plan
 from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
@@ -241,14 +241,14 @@ class PrivateRun:
         with self._exclude_other_steps_of_run(), torch.enable_grad():
             with self._world.run_ranks_together("the start of a step", **self._list_step_facts(batch)):
                 self._account.check_planned_run_goes_on()
-                self._check_batch(batch)
+                self._check_private_run_batch(batch)
                 parameters = self._check_run_parameters()
                 model_checks.check_model_modules(self.model)
                 model_checks.check_optimizer_of_torch_model(self.optimizer)
                 model_checks.check_model_parameters_finite(parameters.items())
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
-            with self._account.end_planned_run_on_error():
+            with self._account.end_plan_on_error():
                 released = self._look_and_release_in_run(loss_fn, parameters, batch)
             self._set_step_gradients(parameters, released)
             self.optimizer.step()
@@ -265,21 +265,9 @@ class PrivateRun:
             if new or self.steps_ % self.plan.steps_between_looks == 0:
                 parts, looks = self._test_first_record_in_run(loss_fn, parameters, parts, looks, new=new)
         if looks is not None:
-            look = partial(self._look_at_norms_in_private_run, loss_fn, parameters, looks, batch)
-            account, loader = self._account, self.loader
-            if (
-                isinstance(account, NormShareAccount)
-                and isinstance(loader, ImportanceLoader)
-                and account.must_release_share
-            ):
-                release_norm_share(
-                    account,
-                    self._world,
-                    loader.candidates.make_noise_source_of_importance_batch(account.charged_sums),
-                    look,
-                )
-            else:
-                look()
+            self._begin_bounds_in_private_run(
+                cache(partial(self._look_at_norms_in_private_run, loss_fn, parameters, looks, batch))
+            )
         with self._world.run_ranks_together("the sums of a step"):
             self._account.spend()
             sums = self._begin_step_sums_of_private_run(parameters)
@@ -294,12 +282,13 @@ class PrivateRun:
                     if losses is not None:
                         losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
-            sums.candidates.renew_importance_bounds(self._world)
+            sums.candidates.gather_importance_loader_norms(self._world)
+            sums.candidates.renew_importance_bounds()
         self._remove_step_gradients()  # so that old and new gradients are not in memory at the same time
-        released = self._release_step_sums(sums)
+        released = self._release_run_sums(sums)
         if losses is not None:
             losses.release_step_loss(
-                self.steps_, self._key.make_random_source_of_key(LOSS_STREAMS + self.steps_), self._world
+                self.steps_, self._key.make_run_key_source(LOSS_STREAMS + self.steps_), self._world
             )
         return released
 
@@ -343,15 +332,15 @@ class PrivateRun:
                 taken = make_loss_for_record_locality(loss_fn) if outputs else loss_fn
                 model = copy_model_if_possible(untouched)
                 copies = dict(model.named_parameters())
-                return self._take_records_for_run_audit(taken, model, {name: copies[name] for name in parameters})
+                return self._take_private_run_audit_records(taken, model, {name: copies[name] for name in parameters})
 
-            take = self._take_records_for_run_audit(loss_fn, self.model, parameters)
+            take = self._take_private_run_audit_records(loss_fn, self.model, parameters)
             return measure_record_locality(
-                self._read_records_for_run_audit, take, take_copied, self.plan, np.arange(n), tried
+                self._read_records_for_run_audit, take, take_copied, self._account.current_plan, np.arange(n), tried
             )
 
     def _read_records_for_run_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
-        return self.loader.read_records_alone(rows, AUDIT_READS - trial)
+        return self.loader.read_single_record_batches(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint of ``make_private``. ``fit`` calls this every epoch.
@@ -435,8 +424,8 @@ class PrivateRun:
         return 64 * model + 64 * self.plan.steps + 2**26
 
     def _load_run_tensors(self, found: dict[str, Any]) -> None:
-        """Restores the tensors of ``_collect_run_tensors``. Raises ValueError for those of another model or "
-        "optimizer."""
+        """Restores the tensors of ``_collect_run_tensors``. Raises ValueError for tensors of another model or
+        optimizer."""
         try:
             self._import_learned_of_run(found)
             self.model.load_state_dict(found["model"])
@@ -458,7 +447,7 @@ class PrivateRun:
             )
         return found
 
-    def _check_batch(self, batch: Any) -> None:
+    def _check_private_run_batch(self, batch: Any) -> None:
         """Raises TypeError or ValueError unless the batch is an unused one from this run's loader."""
         if not isinstance(batch, Batch):
             raise TypeError(
@@ -501,17 +490,32 @@ class PrivateRun:
     def _look_at_norms_in_private_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, batch: Batch
     ) -> Any:
-        """Computes and returns the gradient norms of all records. Renews the norm bounds of the algorithm DPIS."""
+        """Computes and returns the gradient norms of all records, for the algorithm DPIS."""
         with self._world.run_ranks_together("the norms of all records"):
             sums = self._begin_step_sums_of_private_run(parameters)
             assert isinstance(sums, (ExactUnitSums, OnePassUnitSums))
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.note_norms_of_importance_batch(
+                    sums.candidates.note_importance_loader_norms(
                         sums.find_importance_norms(self.model, loss, part, records, places)
                     )
-        return sums.candidates.renew_importance_bounds(self._world)
+        return sums.candidates.gather_importance_loader_norms(self._world)
+
+    def _begin_bounds_in_private_run(self, look: Callable[[], Any]) -> None:
+        """Renews the bounds on all records' norms, which ``look`` computes, for the algorithm DPIS.
+
+        If an epoch begins, sums of these norms may be released first, and choose the settings of the epoch.
+        """
+        account, loader = self._account, self.loader
+        assert isinstance(loader, ImportanceLoader)
+        candidates = loader.candidates
+        if isinstance(account, NormSumAccount) and account.must_begin_epoch:
+            source = candidates.make_noise_source_of_importance_batch(account.charged_sums)
+            release_norm_sums_of_epoch(account, self._world, source, look)
+        look()
+        candidates.set_importance_loader_plan(account.current_plan)
+        candidates.renew_importance_bounds()
 
     def _test_first_record_in_run(
         self, loss_fn: LossFunction, parameters: dict[str, Any], parts: Parts, looks: Parts | None, *, new: bool
@@ -564,13 +568,14 @@ class PrivateRun:
         pairs = zip(sums.parameters.values(), found, strict=True)
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
-    def _take_records_for_run_audit(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
+    def _take_private_run_audit_records(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
         The coins (seeds) follow from the number of the trial. In every call with that number, a place (row) of a part
         has the same coins.
         """
         sums, device = self._sum_maker.make_plain_step_sums(parameters), find_device_of_model_generators(model)
+        sums.set_gradient_sum_plan(self._account.current_plan)
 
         def take_parts_for_run_audit(parts: list[PlacedPart], trial: int) -> list[Any]:
             sums.clear_gradient_sums()
@@ -590,20 +595,20 @@ class PrivateRun:
             if known is not None and known.has_gradient_sums_for(parameters)
             else self._sum_maker.make_step_sums(parameters)
         )
-        sums.follow_plan(self._account.current_plan)
+        sums.set_gradient_sum_plan(self._account.current_plan)
         sums.clear_gradient_sums()
         return sums
 
-    def _release_step_sums(self, sums: GradientSums) -> Iterable[Any]:
-        return sums.release_mean_gradient(self._make_step_noise_source())
+    def _release_run_sums(self, sums: GradientSums) -> Iterable[Any]:
+        return sums.release_mean_gradient(self._make_private_run_noise_source())
 
-    def _make_step_noise_source(self) -> RandomSource:
+    def _make_private_run_noise_source(self) -> RandomSource:
         """Returns the source of the noise for the step charged last.
 
         Each step has its own stream. If the number of records was released, the noise on this number took the first
         stream.
         """
-        return self._key.make_random_source_of_key(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
+        return self._key.make_run_key_source(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
         """Returns the facts on which the processes of a run must agree before a step."""

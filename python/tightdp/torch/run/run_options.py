@@ -48,7 +48,7 @@ class Batches:
         if self.physical_size is not None:
             _check.check_count_argument("physical_size", self.physical_size)
         _check.check_function_argument("collate_fn", self.collate_fn, "records", optional=True)
-        _check.check_dataclass_fields(self, _check.check_flag_argument, "padded")
+        _check.check_dataclass_arguments(self, _check.check_flag_argument, "padded")
         if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
             raise TypeError(f"options must map DataLoader's options to values, without collate_fn, got {self.options}")
 
@@ -60,8 +60,9 @@ class AfterFailure:
     The error itself may reveal something about a record. Therefore the statement says that the run went on after an
     error.
 
-    ``folder`` is the path of the folder. ``make_private`` raises an error if the folder holds no checkpoint of such a
-    run.
+    ``folder`` is the path of the folder. A run that no error ended is continued too, and an empty folder begins a run.
+    The constructor checks nothing. ``make_private`` raises an error for a folder that it would refuse as its argument
+    ``checkpoint``.
 
     >>> from tightdp.torch import AfterFailure
     >>> AfterFailure("checkpoints/run").folder

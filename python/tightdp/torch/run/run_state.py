@@ -11,7 +11,7 @@ from ..._support import _check
 from ..._support.strict_json import check_json_entries, check_same_json, read_json_value
 from ..plan.run_account import RunAccount
 
-VERSION = 1
+VERSION = 2
 """Number of the format of a saved state. A state of another format is refused."""
 
 

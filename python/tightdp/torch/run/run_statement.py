@@ -95,8 +95,20 @@ def make_run_statement(
     """
     counted = plan.count is not None
     released = [f"the parameters after each of {plan.steps:,} steps, {parameters:,} numbers"]
-    if isinstance(plan.settings, DPIS) and plan.settings.norm_share is None:
-        released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
+    norm_bound = f"norms of at most {format_stated_exactly(plan.sensitivity)}"
+    if isinstance(plan.settings, DPIS):
+        if plan.settings.norm_share is None:
+            released.append(f"a sum of norms of gradients with noise before each of {plan.settings.epochs} epochs")
+        if plan.settings.adapt is not None and plan.settings.norm_noise is not None:
+            least, most = map(format_stated_exactly, plan.settings.dpis_norm_bound_range)
+            released.append(
+                f"a sum of norms of gradients before each epoch but the first, each norm clipped to {most}, with noise "
+                f"whose standard deviation is {format_stated_exactly(plan.settings.norm_noise)} times that"
+            )
+            norm_bound += (
+                f" in the first epoch and then {format_stated_exactly(plan.settings.adapt)} times the released mean "
+                f"norm, within [{least}, {most}]"
+            )
     if plan.loss is not None:
         released.append(
             f"a sum of losses with noise after each step, each loss clipped to {format_stated_exactly(plan.loss.bound)}"
@@ -112,8 +124,7 @@ def make_run_statement(
         public={
             RECORDS: "none: a noisy count was released" if counted else state_public_record_count(plan.records),
             "model": "its form, its initial parameters, its buffers and the loss",
-            "settings": f"batches of {format_stated_exactly(plan.batch_size)}, norms of at most "
-            f"{format_stated_exactly(plan.sensitivity)}, the optimizer",
+            "settings": f"batches of {format_stated_exactly(plan.batch_size)}, {norm_bound}, the optimizer",
         },
         size=plan.records,
         arithmetic="idealised" if plan.arithmetic == "float" else "idealised gradients",

@@ -111,7 +111,8 @@ TINY_EPSILON = 1e-300
 _STEPS = 100
 """Largest number of evaluations. Every eighth one is at the middle of the bracket."""
 _CLOSE = 4e-16
-"""Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched near the root."""
+"""Relative width of the bracket at which the search ends, two ulps. Certified ends are then searched for near the
+root."""
 
 
 def _find_root_of_closed_form_curve(

@@ -1,7 +1,8 @@
 """Builds a kernel that a given pair dominates (docs/theory/adaptive.md section 4).
 
-A kernel is a distribution of losses on a grid. In docs/theory/adaptive.md, section 2, an adversary chooses among them.
-The pair (P, Q) is given by bounds of its curve, delta as a function of epsilon, at points in each cell of the grid.
+A kernel is a distribution of losses on a grid. The adversary of docs/theory/adaptive.md, section 2, chooses among
+kernels. The pair (P, Q) is given by bounds of its curve, delta as a function of epsilon, at points in each cell of the
+grid.
 """
 
 from __future__ import annotations

@@ -118,16 +118,18 @@ def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> Boun
             base = grid_loss_distribution(translate_to_replacement(inner), "remove")
             return _prepare_replacement_for_grid(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
-            ahead, behind = mixtures.build_mixture_weights(norms, shares), mixtures.NOTHING
+            ahead, behind = mixtures.build_grid_mixture_weights(norms, shares), mixtures.NOTHING
             return _prepare_mixture_for_grid(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
         case Replaced(m.MixtureOfGaussians(sigma, norms, shares)):
             return _prepare_mixture_for_grid(
-                mixtures.build_mixture_weights(norms, shares), mixtures.build_mixture_weights(norms, shares), sigma
+                mixtures.build_grid_mixture_weights(norms, shares),
+                mixtures.build_grid_mixture_weights(norms, shares),
+                sigma,
             )
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q)):
             return _prepare_mixture_for_grid(
-                mixtures.build_mixture_weights(norms, shares, q),
-                mixtures.build_mixture_weights(norms, shares, q),
+                mixtures.build_grid_mixture_weights(norms, shares, q),
+                mixtures.build_grid_mixture_weights(norms, shares, q),
                 sigma,
             )
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):
@@ -252,8 +254,9 @@ def _prepare_replacement_for_grid(
     """Returns the distributions of replacing a record of a sample, for a range of inclusion probabilities.
 
     The sample holds the record with a probability between ``low`` and ``high``. ``base`` bounds the replacement of a
-    record that is in the sample. For samples of fixed size, data sets whose other records are all alike attain
-    ``member``. Under Poisson sampling, exchanging a record for one that contributes nothing attains it.
+    record that is in the sample, and gives the upper bound. ``member`` on a Poisson sample gives lower bounds, because
+    some neighbours attain this pair. For samples of fixed size, the other records of these neighbours are all alike.
+    Under Poisson sampling, these neighbours differ by replacing a record by one that contributes nothing.
     """
     if low == 1:
         return base

@@ -1,3 +1,4 @@
-"""Sampled Gaussians with little noise, by how often the record takes part (docs/theory/closed-forms.md section 5)."""
+"""Bounds of sampled Gaussians with little noise, as sums over the number of steps in which the record takes part
+(docs/theory/closed-forms.md section 5)."""
 
 from .engine import ENGINE as ENGINE

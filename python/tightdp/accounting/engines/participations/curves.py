@@ -6,8 +6,10 @@ curve is the curve of K Gaussians. The mixture of the curves over K is therefore
 outputs themselves show which steps hold the record. The loss is then the loss of the K Gaussians plus the logarithm of
 the probability that exactly these steps hold the record. The lower bound that follows is close to the exact delta.
 
-The composition may also contain plain Gaussians, which are not sampled. The argument ``beside`` of the functions is the
-sum of their mu^2, and ``mu_squared`` is the mu^2 of one sampled step.
+The composition may also contain plain Gaussians, which are not sampled. The pair of a Gaussian is two normal
+distributions, and its mu is the distance between their means in standard deviations of the noise. The argument
+``beside`` of the functions is the sum of mu^2 over the plain Gaussians, and ``mu_squared`` is the mu^2 of one sampled
+step.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from ...._core import gaussian_deltas
 from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqrt, widen_down
 from ...numerics.root import find_monotone_boundary
-from ..closed_form.binomial import CONTEXT, compute_binomial_mass
+from ..closed_form.binomial import CONTEXT, compute_closed_form_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
 from ..closed_form.privacy_curve import mirror_privacy_curve
 
@@ -39,14 +41,14 @@ _ALL = 1 - 2.0**-50
 _BLOCK = 128
 """Number of terms that are summed together. The relative rounding error of sums of many such blocks is below 2^-40."""
 _TRIED = 32
-"""Number of participation counts that a search tries together, which takes little more time than one."""
+"""Number of participation counts that a search tries together. This takes little more time than trying one count."""
 _MARGIN = 64 * ULP
 """Bound on the relative rounding of a few products and sums of positive numbers, and of their square root."""
 _SERVED = 1e-9, 1e9
-"""Least and largest mu for which the curve of a Gaussian is certified. Mu is the distance of the means with and without
-the record, in standard deviations of the noise. The curve grows with mu."""
+"""Least and largest mu for which the curve of a Gaussian is certified. The curve grows with mu."""
 _FARTHEST = 1e100
-"""Number of standard deviations that stands for any larger one. Its square is finite, and its tail is 0 in a double."""
+"""Largest number of standard deviations that is computed with. It replaces all larger numbers. Its square is a finite
+double, and the normal tail beyond it is 0 as a double."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +81,7 @@ def list_likely_participations(count: int, q: float) -> Participations:
     above = np.cumprod((count - up_from) / (up_from + 1) * odds)
     below = np.cumprod(down_from / (count - down_from + 1) / odds)
     with localcontext(CONTEXT):
-        anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
+        anchor = compute_closed_form_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
     # A ratio of neighbouring masses has five roundings, including the rounding of the odds. The product of the ratio
     # and the mass before adds one more rounding.
@@ -225,8 +227,8 @@ def _convert_epsilon_of_participations(epsilon: _Array, mu: _Array, margin: floa
     """Returns the epsilon for the largest certified mu that corresponds to ``epsilon`` for ``mu``.
 
     Both epsilons have the same a = epsilon/mu - mu/2. At a given a, delta grows with mu (closed-forms.md section 2).
-    The result is moved by ``margin``, whose size exceeds the rounding errors. The sign of ``margin`` is the direction
-    in which the result may be wrong.
+    The result is moved by ``margin``, whose size exceeds the rounding errors. So the result is never too small if
+    ``margin`` is positive, and never too large if ``margin`` is negative.
     """
     mu = np.maximum(mu, _SERVED[1])
     away = epsilon / mu - 0.5 * mu + margin * (epsilon / mu + mu)

@@ -1,4 +1,6 @@
-"""The engine of sampled Gaussians with little noise, also beside plain ones (docs/theory/closed-forms.md section 5).
+"""The engine of sampled Gaussians with little noise, alone or composed with plain Gaussians.
+
+The bounds are proved in docs/theory/closed-forms.md section 5.
 
 A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
 matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both

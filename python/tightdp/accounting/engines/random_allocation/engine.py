@@ -3,9 +3,9 @@
 The curve of a mechanism is delta as a function of epsilon. Bounds for one allocation with one step selected come from
 its loss distribution, which is rounded to a grid upward and downward. Several allocations, or one allocation and other
 mechanisms, are composed by the transforms of the grid engine. If k > 1 steps are selected, the upper bound is the bound
-of k independent allocations. Each of them selects one out of about one k-th of the steps. The lower bound is then the
-largest of several lower bounds, such as those of a single step, of the sum of all outputs, and of the sum of integer
-scores of the outputs (``sums.py``).
+of k independent allocations. Each of these allocations selects one step from its own block of about one k-th of the
+steps. The lower bound is then the largest of several lower bounds, such as those of a single step, of the sum of all
+outputs, and of the sum of integer scores of the outputs (``sums.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import bracket_monotone_crossing
 from ...numerics.shared_work import share_work_results, try_to_spend_work
-from ...pairs.class_members import has_no_privacy_loss, is_or_wraps_kind_of_mechanism
+from ...pairs.class_members import has_pair_without_loss, is_or_wraps_kind_of_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
@@ -201,8 +201,8 @@ def _bracket_allocation_epsilon(
 ) -> tuple[float, float]:
     """Returns two epsilons >= 0 that are close to each other.
 
-    The curve exceeds ``delta`` at the first epsilon, unless this epsilon is 0, and not at the second one. Both are
-    infinite if the curve exceeds ``delta`` everywhere.
+    The curve exceeds ``delta`` at the first epsilon, unless this epsilon is 0. The curve does not exceed ``delta`` at
+    the second epsilon. Both epsilons are infinite if the curve exceeds ``delta`` everywhere.
     """
     if atoms.delta(0.0, direction) <= delta:
         return 0.0, 0.0
@@ -225,7 +225,7 @@ def _compose_allocations_by_grid(
     # The width of bounds is proportional to the square of the spacing.
     level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))
     for mechanism, count in parts:
-        if has_no_privacy_loss(mechanism):
+        if has_pair_without_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
             pair = loss_distributions.grid_loss_distribution(mechanism, direction)
@@ -243,10 +243,10 @@ def _compose_allocations_by_grid(
                 )
                 continue
             found = allocation_atoms.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
-            if found is None or not found.upper.is_proper:
+            if found is None or not found.upper.is_proper_allocation:
                 return None
             above.append((found.upper.as_grid_of_allocation(direction), float(times * count)))
-            if mechanism.selected == 1 and found.lower.is_proper:
+            if mechanism.selected == 1 and found.lower.is_proper_allocation:
                 below.append((found.lower.as_grid_of_allocation(direction), float(count)))
                 sums.append(below[-1])
         if mechanism.selected > 1:

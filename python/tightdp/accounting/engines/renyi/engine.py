@@ -182,7 +182,7 @@ def split_failures_from_moments(parts: Parts) -> tuple[Parts, Range]:
 
 
 def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, float]:
-    """Returns a mechanism of finite moments, and the probability with which the given mechanism differs from that one.
+    """Returns a mechanism whose moments bound those of ``mechanism`` if it does not fail, and the failure probability.
 
     If an approximate mechanism is sampled, the sampling is left out, which by joint convexity never reduces moments.
     """

@@ -54,8 +54,8 @@ def bound_moment_by_quadrature(sigma: float, q: float, c: float) -> Range:
     log_w = np.where(x < 1, np.log1p(q * np.expm1(np.minimum(x, 1.0))), np.logaddexp(math.log1p(-q), x + math.log(q)))
     power = a * log_w
     logs = power + log_phi
-    # x is computed with three roundings, of numbers whose sum is ``spread``. Each logarithm has a relative error of a
-    # few ULP.
+    # The error of x is at most a few ULP times ``spread``, which is the sum of the absolute values of both terms of x.
+    # Each logarithm has a relative error of a few ULP.
     spread = np.abs(u) / sigma + 0.5 / (sigma * sigma)
     top = float(logs.max())
     tail = h / -math.expm1(-_REACH * h)

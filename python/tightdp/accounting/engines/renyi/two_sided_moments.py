@@ -1,4 +1,4 @@
-"""Bounds from both sides the moments that have a formula, and bounds other moments from below.
+"""Two-sided bounds of the moments that have a formula, and lower bounds of other moments.
 
 The moment K(c) is log M, where M = E_P[e^{cY}] and Y is the privacy loss. A pair is attained if two neighbours have
 these output distributions. Its moments are lower bounds. See docs/theory/conversions.md sections 3 and 14.

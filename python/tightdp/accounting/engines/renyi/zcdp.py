@@ -80,9 +80,9 @@ def _find_best_zcdp_member(
 ) -> tuple[float, float]:
     """Returns (r, ln s) of the member with the largest gain among the members that are tried near ``log_r``.
 
-    ``gain`` is the lower bound that a member gives. The callers pass the logarithm of r = delta a, where a is the order
+    ``gain`` is the lower bound that a member gives. As ``log_r`` the callers pass log(delta * a), where a is the order
     at which the conversion of moments to (epsilon, delta) gives the best bound. The inequality behind the conversion is
-    an equality at one loss only, and delta a is the probability that this loss then has.
+    an equality at one loss only, and delta * a is the probability that this loss then has.
     """
     best = (0.0, 0.0, -math.inf)
     for spread in _SPREADS:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support import _check
-from ..algorithms.building_blocks.algorithm import Algorithm
-from ..algorithms.driver import (
+from ..._support import _check
+from ...algorithms.building_blocks.algorithm import Algorithm
+from ...algorithms.driver import (
     Callback,
     Fit,
     check_driver_algorithm_settings,
@@ -19,43 +19,44 @@ from ..algorithms.driver import (
     fit,
     make_algorithm_source,
 )
-from ..algorithms.noisygd import NoisyGD
-from ..algorithms.record_count import (
+from ...algorithms.noisygd import NoisyGD
+from ...algorithms.record_count import (
     check_algorithm_beside_record_count,
     compute_algorithm_charge_with_count,
     rehearse_algorithm_run,
 )
-from ..bound import Bound
-from ..composition import Composition
-from ..ledger.payment import LedgerPayment
-from ..mechanisms import Mechanism
-from ..models.linear import LinearModel
-from ..models.model_interface import Model, Vector
-from ..models.model_records import Array, Records
-from ..records.blocks import Blocks, resolve_largest_weight_of_records
-from ..records.sources.choose_source import as_source_blocks
-from ..records.stream import RecordStream
-from ..release_gate.budget import Target
-from ..release_gate.oracle import Oracle, Public, check_number_of_parameters
-from ..statement import Statement
+from ...bound import Bound
+from ...composition import Composition
+from ...ledger.payment import LedgerPayment
+from ...mechanisms import Mechanism
+from ...models.linear import LinearModel
+from ...models.model_interface import Model, Vector
+from ...models.model_records import Array, Records
+from ...records.blocks import Blocks, resolve_largest_weight_of_records
+from ...records.sources.choose_source import as_source_blocks
+from ...records.stream import RecordStream
+from ...release_gate.budget import Target
+from ...release_gate.oracle import Oracle, Public, check_number_of_parameters
+from ...statement import Statement
+from . import public_facts as stated
+from .continued_account import combine_estimator_fit_charges
 from .labels import LabelRelease
+from .nested_parameters import NestedParameters
 from .preparation import (
     Bounds,
     Pair,
     broadcast_estimator_bounds,
     is_same_estimator_bounds,
-    resolve_estimator_bounds,
+    prepare_estimator_bounds,
     scale_features_for_estimator,
     warn_estimator_of_unscaled_features,
 )
-from .shared import public_facts as stated
-from .shared.continued_account import combine_estimator_fit_charges
-from .shared.nested_parameters import NestedParameters
-from .shared.private_fit import wrap_private_fit
-from .shared.sklearn_interface import require_fitted, validate_estimator_features
+from .private_fit import wrap_private_fit
+from .sklearn_interface import require_fitted, validate_estimator_features
 
 NONE = 0, 0
-"""Counts before the first run: of all runs, and of the later runs on records that were in no earlier run."""
+"""Values of two counts before the first run. The first counts all runs. The second counts the runs that continue an
+earlier run on records that were in no earlier run."""
 
 
 def _shift_seed_of_estimator(random_state: Any, runs: int) -> Any:
@@ -107,16 +108,36 @@ class PrivateEstimator(NestedParameters):
     def _get_algorithm(self) -> Any:
         return self._default() if self.algorithm is None else self.algorithm
 
-    def _compute_estimator_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _check_settings(self, features: int | None = None) -> None:
+        """Raises ValueError or TypeError for the first setting that is wrong whatever the records are.
+
+        ``fit`` and ``charge_for`` begin with these checks, so that both name the same setting if several are wrong.
+        ``fit`` checks the bounds when it has read the number of features.
+        """
+        check_driver_algorithm_settings(self._get_algorithm(), self.callback)
+        Target.from_arguments(self.epsilon, self.delta)
+        make_algorithm_source(self.random_state)
+        resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
+        self._list_private_estimator_facts(self._build_estimator_model(1))
+        if features is not None:
+            prepare_estimator_bounds(self.bounds, features, np.dtype(np.float64))
+
+    def _build_estimator_model(self, features: int, classes: int = 2) -> Model:
+        """Returns an untrained model for these numbers of features and classes. A regressor ignores the latter."""
+        raise NotImplementedError
+
+    def _compute_private_estimator_charge(
+        self, model: Model, epsilon: float | None, delta: float | None
+    ) -> Composition:
         """Returns the charge of training this model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        facts = self._list_public_facts_of_estimator(model)
+        facts = self._list_private_estimator_facts(model)
         if self.public_size is None:
             return compute_algorithm_charge_with_count(algorithm, facts, target)
         charge: Composition = algorithm.plan(facts, target).budget.charge()
         return charge
 
-    def _list_public_facts_of_estimator(self, model: Model) -> Public:
+    def _list_private_estimator_facts(self, model: Model) -> Public:
         """Returns the public facts of a run, with 0 records if their number is not public.
 
         Raises ValueError or TypeError for a bad ``public_size`` or ``regularization``.
@@ -125,18 +146,16 @@ class PrivateEstimator(NestedParameters):
         records = 0 if self.public_size is None else _check.check_count_argument("public_size", self.public_size)
         return Public(records, model.size, regularization, model if isinstance(model, LinearModel) else None)
 
-    def _rehearse_fit(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _rehearse_private_estimator_fit(
+        self, features: int, model: Model, epsilon: float | None, delta: float | None
+    ) -> Composition:
         """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
         """
         check_number_of_parameters("the model", model.size)
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        check_driver_algorithm_settings(algorithm, self.callback)
-        make_algorithm_source(self.random_state)
-        resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
-        resolve_estimator_bounds(self.bounds, features, np.dtype(np.float64))
-        facts = self._list_public_facts_of_estimator(model)
+        facts = self._list_private_estimator_facts(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
             check_algorithm_beside_record_count(algorithm, facts, target, nothing)
@@ -151,8 +170,8 @@ class PrivateEstimator(NestedParameters):
         self, X: Any, y: Any, sample_weight: Any, name: str, *, again: bool, disjoint: bool = False, **given: Any
     ) -> Any:
         """Runs the algorithm once. With ``again`` the run continues the last run, and adds to that run's account."""
+        self._check_settings()
         algorithm = self._get_algorithm()
-        check_driver_algorithm_settings(algorithm, self.callback)
         given["note"] = note = f"{type(self).__name__}.{name}"
         self._check_fixed(again, **given)
         blocks = as_source_blocks(X, y, getattr(algorithm, "in_memory", False), sample_weight)
@@ -194,7 +213,7 @@ class PrivateEstimator(NestedParameters):
         )
         self._keep_estimator_run(run, opened, again, disjoint)
         made = stated.build_estimator_statement(
-            f"{type(self).__name__}, trained by {stated.describe_estimator_algorithm(algorithm)}",
+            f"{type(self).__name__}, trained by {stated.describe_algorithm_as_public_fact(algorithm)}",
             self,
             self._list_target_facts(),
             privacy=self.privacy_,
@@ -247,13 +266,13 @@ class PrivateEstimator(NestedParameters):
     def _scale_features(self, features: Array) -> Array:
         """Returns features clipped to the bounds of the last fit and mapped to [0, 1], or unchanged without bounds."""
         return scale_features_for_estimator(
-            resolve_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
+            prepare_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
         )
 
-    def _keep_declared_estimator_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
+    def _keep_private_estimator_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """Returns the bounds of this fit, and keeps them for predictions, even if ``bounds`` is changed afterwards."""
         bounds, pair = (
-            resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),
+            prepare_estimator_bounds(self.bounds, width, np.dtype(dtype)),
             broadcast_estimator_bounds(self.bounds, width),
         )
         if again and not is_same_estimator_bounds(pair, self.bounds_):
@@ -266,7 +285,7 @@ class PrivateEstimator(NestedParameters):
         require_fitted(self, "_w")
         return self._w
 
-    def _compute_scores(self, X: Any) -> Vector:
+    def _compute_private_estimator_scores(self, X: Any) -> Vector:
         """Returns the model's scores of rows, shape (n, outputs). Raises ValueError if a feature is not finite."""
         w = self._require_parameters()
         features = validate_estimator_features(self, X, reset=False)

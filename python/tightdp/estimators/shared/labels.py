@@ -14,23 +14,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.questions.calibration import calibrate
-from ..clipping_and_noise.noise import Philox, RandomSource, SecureRandom
-from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian, Mechanism
-from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, write_record_cell_as_text
-from ..release_gate.budget import Caps, FixedPlan, Target
-from ..release_gate.count_threshold import compute_count_noise_and_threshold
-from ..release_gate.gate import Gate
-from ..release_gate.shares import FAILURE, NoiseShare, build_caps_for_gate_charge, find_remaining_gate_budget_share
+from ...accounting.questions.calibration import calibrate
+from ...clipping_and_noise.noise import Philox, RandomSource, SecureRandom
+from ...composition import Composition
+from ...mechanisms import ApproximateDP, Gaussian, Mechanism
+from ...records.blocks import CHANGED, Blocks
+from ...records.text import NO_VALUE, write_record_cell_as_text
+from ...release_gate.budget import Caps, FixedPlan, Target
+from ...release_gate.count_threshold import compute_count_noise_and_threshold
+from ...release_gate.gate import Gate
+from ...release_gate.shares import FAILURE, NoiseShare, build_caps_for_gate_charge, find_remaining_gate_budget_share
 
 LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""
 SHARE = 0.01
 """Share of the run's mu^2 that the release of the labels gets, where mu is the parameter of Gaussian differential
 privacy. At epsilon 1 and delta 1e-5, the noise of a label's count has a standard deviation of 37 records. A label is
-then learned if about 190 records have it."""
+then learned if about 180 records have it."""
 # Text of the error that is raised if the charge grows with the number of labels.
 UNKNOWN = "classes must be declared with this algorithm, whose cost depends on their number: it would be {}"
 STREAM = 2**62
@@ -113,7 +113,7 @@ def plan_label_release(
         raise ValueError("epsilon must be given where labels are learned")
     noise = float(calibrate(Gaussian, epsilon=target.epsilon, delta=target.delta)) / math.sqrt(SHARE)
     own = NoiseShare(noise, FAILURE * target.delta)
-    compute_count_noise_and_threshold(1, *own)  # raises the same errors
+    compute_count_noise_and_threshold(1, *own)  # raises ValueError for the same reasons
     # Training gets half of delta. Some algorithms are only known to be (epsilon, delta)-DP. If such an algorithm got
     # the whole delta, no delta would be left for the labels.
     part = target.delta / 2
