@@ -217,11 +217,45 @@ class Laplacian(Symmetric):
         up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
         return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
 
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        """Returns terms (y, a, b), such that the moment at z is the sum of e^{zy} (a + b/(2z + 1))."""
+        mu = to_ball(self.mu)
+        low = (-mu).exp() / 2
+        return [(mu, arb(0.5), arb(0.5)), (-mu, low, -low)]
+
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
         up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
         whole = self.compute_verified_moment_ball(acb(c)).real
         return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
+
+
+@dataclass(frozen=True)
+class OppositeLaplacians(Symmetric):
+    """Laplace noise of scale 1, around ``mu`` and around -``mu`` with the probability ``q``, and else around 0."""
+
+    mu: Fraction
+    q: Fraction
+
+    def list_verified_grid_anchors(self) -> list[arb]:
+        return list(self.compute_verified_extreme_loss_balls())
+
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb, arb]:
+        top = compute_sampled_loss_ball(to_ball(self.mu), self.q) - compute_sampled_loss_ball(to_ball(-self.mu), self.q)
+        return -top, top
+
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        """Returns the tails. The loss ascends on outputs in [-mu, mu], and is odd and constant beyond."""
+        WORK.count_certificate_work(20)
+        mu, q, found = to_ball(self.mu), to_ball(self.q), []
+        behind = 1 - q + q * (-mu).exp()
+        if abs(y) > self.compute_verified_extreme_loss_balls()[1]:
+            return (arb(0), arb(0)) if y > 0 else (arb(1), arb(1))
+        for sign in (s for s in (1, -1) if not s * y < 0):
+            u = ((mu + (((sign * y).exp() * behind - (1 - q)) / q).log()) / 2).min(mu)
+            tails = (1 - q) * (-u).exp() / 2 + q * (1 - (u - mu).exp() / 2), behind * (-u).exp() / 2
+            found.append(tails if sign > 0 else (1 - tails[1], 1 - tails[0]))
+        return found[0][0].union(found[-1][0]), found[0][1].union(found[-1][1])
 
 
 @dataclass(frozen=True)
@@ -245,9 +279,49 @@ class Envelope(Symmetric):
         eta, w = to_ball(self.eta), z + arb(1) / 2
         return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
 
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        """Returns terms (y, a, b), such that the moment at z is the sum of e^{zy} (a + b/(2z + 1))."""
+        eta = to_ball(self.eta)
+        return [(eta, arb(0), 1 / (1 - (-eta).exp())), (-eta, arb(0), -1 / (eta.exp() - 1))]
+
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         w, eta = arb(c) + arb(1) / 2, to_ball(self.eta)
         return lambda t: (w / (arb(t) * (w * eta).tanh())).min(arb(1))
+
+
+@dataclass(frozen=True)
+class LaplaceSteps(Pair):
+    """Some steps of ``Laplacian`` and ``Envelope`` pairs, observed together. Its curve is a finite sum (section 2)."""
+
+    steps: tuple[tuple[Laplacian | Envelope, int], ...]
+
+    def compute_verified_terms(self) -> list[tuple[arb, arb, arb, arb_poly]]:
+        """Returns the terms e^{zy} p(1/(2z + 1)) of the moment: y, p(1), p(-1), and the polynomial of section 2."""
+        sums = [(arb(0), arb_poly([1]))]
+        for pair, count in self.steps:
+            WORK.count_certificate_work(2 * len(sums) * count * sum(count for _, count in self.steps))
+            (y, a, b), (x, c, d) = pair.list_verified_moment_terms()
+            powers = [arb_poly([a, b]) ** k * arb_poly([c, d]) ** (count - k) * math.comb(count, k)
+                      for k in range(count + 1)]  # fmt: skip
+            sums = [(loss + y * k + x * (count - k), p * power) for loss, p in sums for k, power in enumerate(powers)]
+        found = []
+        for loss, p in sums:
+            tail = [arb(0), arb(0), *reversed(p.coeffs()[1:])]  # sums of every other coefficient, from the last one on
+            for i in range(2, len(tail)):
+                tail[i] += tail[i - 2]
+            shares = [each / arb.fac_ui(i) for i, each in enumerate(tail[:1:-1])]
+            found.append((loss, p(arb(1)), p(arb(-1)), arb_poly(shares)))
+        return found
+
+    def evaluate_curve_ball(self, epsilon: arb) -> arb:
+        terms = keep_verified_table(("Laplace", self.steps, ctx.prec), self.compute_verified_terms)
+        WORK.count_certificate_work(len(terms) * (10 + sum(count for _, count in self.steps) / 10))
+        total = arb(0)
+        for loss, whole, back, tail in terms:
+            if not loss <= epsilon:
+                x = (loss - epsilon).max(arb(0))
+                total += whole - (-x).exp() * back - 2 * (-x / 2).exp() * tail(x / 2)
+        return total
 
 
 class AtomTable(NamedTuple):
@@ -973,6 +1047,9 @@ def _list_verified_forward_proofs(
     outcomes = math.prod(
         count_verified_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
     )
+    noise = [(pair, count) for pair, count in rest if isinstance(pair, (Laplacian, Envelope))]
+    if noise == rest and math.prod(count + 1 for _, count in rest) * outcomes <= 400 and sum(run.values()) > 1:
+        rest = [(LaplaceSteps(tuple(noise)), 1)]
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
         for bits in (64, 128, 256, 512, 1024, 2048):
             ctx.prec = bits
@@ -1740,6 +1817,13 @@ def build_lower_verified_grid(
     origin = layout.origin
     indices, tails = layout.cut_verified_grid_cells(pair, plan.h, -0.5)
     cuts = [origin + plan.h * (i - 0.5) for i in indices]
+    tops = [] if isinstance(pair, Atoms) else pair.list_verified_grid_anchors()
+    if tops:  # no mass is above the largest loss, so nothing could lift it to its point: it is a cell of its own
+        top = reduce(arb.max, tops)
+        at = round(float(((top - origin) / plan.h).mid()))
+        below = bisect_left(indices, at)
+        cuts[below:], indices[below:] = [(top - arb(2) ** -plan.bits).mid(), (top + plan.h).mid()], [at, at + 1]
+        tails[below:] = [pair.compute_verified_tail_balls(y) for y in cuts[below:]]
     points = [0] * (len(indices) - 1)
     infinity, faint = pair.compute_infinity_ball(), arb(2) ** -plan.cut * 2**-5 / len(cuts)
     for attempt in (0, 1):
@@ -1747,7 +1831,7 @@ def build_lower_verified_grid(
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
-        heaviest = max(range(len(cells)), key=lambda k: float(cells[k][0].mid()))
+        heaviest = len(cells) - 1 if tops else max(range(len(cells)), key=lambda k: float(cells[k][0].mid()))
         if attempt == 0:
             for k, y in enumerate(losses):  # each cell has the point of its own that is closest to its loss
                 near = indices[k] if y is None else round(float(((y - origin) / plan.h).mid()))
@@ -1757,7 +1841,7 @@ def build_lower_verified_grid(
         away = [arb(0) if y is None else y - origin - plan.h * i for i, y in zip(points, losses, strict=True)]
         if attempt == 0:  # cuts move so that the other losses are nearly at their points
             far = [float(each.mid()) for each in away]
-            for k in range(1, len(cuts) - 1):
+            for k in range(1, len(cuts) - 2 if tops else len(cuts) - 1):
                 most = 0.24 * float(plan.h.mid()) * min(indices[k] - indices[k - 1], indices[k + 1] - indices[k])
                 cuts[k] = (cuts[k] + min(max(-(far[k - 1] + far[k]) / 2, -most), most)).mid()
             WORK.count_certificate_work(10 * len(cuts))
@@ -2185,11 +2269,12 @@ def _build_verified_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
     if k == 2 and inner["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released without the record")
     plain = build_verified_table_row(inner, 1)
-    return (
-        _join_verified_sampled_row(build_verified_table_row(inner, 2), plain, q)
-        if k == 2
-        else _map_verified_table_row(plain, lambda pair: sample_verified_pair(pair, q))
-    )
+    if k == 1:
+        return _map_verified_table_row(plain, lambda pair: sample_verified_pair(pair, q))
+    row = _join_verified_sampled_row(build_verified_table_row(inner, 2), plain, q)
+    if inner["type"] == "Laplace" and q < 1:
+        return row._replace(lower=[[(OppositeLaplacians(1 / inner["noise_multiplier"], q), 1)]])
+    return row
 
 
 def _build_verified_group_row(m: dict[str, Any], k: int) -> TableRow:
