@@ -117,9 +117,9 @@ class Pair:
         """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        """Returns E[e^{zY}; Y finite] under P at the ``n`` points z = c + ihk, k = 0, ..., n - 1."""
-        return [self.compute_verified_moment_ball(acb(c, arb(h) * k)) for k in range(n)]
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
+        """Returns E[e^{zY}; Y finite] under P at z = c + ihk for each k of ``points``."""
+        return [self.compute_verified_moment_ball(acb(c, arb(h) * k)) for k in points]
 
     def compute_verified_moment_ball(self, z: acb) -> acb:
         """Returns E[e^{zY}; Y finite] under P."""
@@ -403,10 +403,10 @@ class Atoms(Pair):
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        atoms = self.build_atom_balls().atoms
-        WORK.count_certificate_work(len(atoms) * (2 + math.sqrt(n) + n / 16))
-        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, n)
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
+        atoms, n = self.build_atom_balls().atoms, len(points)
+        WORK.count_certificate_work(len(atoms) * (20 + math.sqrt(n) + n / 16))
+        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, points)
 
     def join_verified_steps(self, times: int) -> Atoms:
         """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
@@ -852,15 +852,16 @@ class NormalMixtures(Pair):
             found.append(tails[0].union(tails[-1]))
         return found[0], found[1]
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule over outputs u (section 4)."""
+        n = len(points)
         a_low, a_high, b_low, b_high = map(float, self.list_verified_extreme_shifts())
         spread = float(sum(p * b * b for b, p in self.behind))
         right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
         left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
         need = (bits + 4) * LN2
         strip = [12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)]
-        y, s = min(strip), h * n
+        y, s = min(strip), h * points.stop
         step = 2 * math.pi * y / (y * y / 2 + s * y * (a_high - b_low) + 1.1 * c + need)
         first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
         if (first + last) * n > MOST_TERMS:
@@ -881,7 +882,7 @@ class NormalMixtures(Pair):
             else:
                 lost += weight
         # Three errors are bounded: the nodes beyond both ends, the nodes left out, and the trapezoid rule itself.
-        # The bounds hold for z = c + is with |s| <= hn.
+        # The bounds hold for all z = c + is of the points.
         for kappa, count in ((left, first), (right, last)):
             k = arb(kappa) * (1 + arb(2) ** -40)
             if not arb(count) * step > k:
@@ -897,12 +898,12 @@ class NormalMixtures(Pair):
         rule = 2 * norm / ((2 * arb.pi() * y / step).exp() - 1)
         if not rule < 1:
             raise Unverified("the rule of a transform is too coarse")
-        error = lost + (total + lost) / (1 - rule) * rule * (arb(h) * n * y * whole).exp()
+        error = lost + (total + lost) / (1 - rule) * rule * (arb(h) * points.stop * y * whole).exp()
         radius = arb(0, error.abs_upper())
-        if n == 1:
+        if points.stop == 1:
             return [acb(total + radius)]
         blur = acb(radius, radius)
-        return [found + blur for found in sum_verified_waves(nodes, h, n)]
+        return [found + blur for found in sum_verified_waves(nodes, h, points)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
@@ -928,7 +929,7 @@ class NormalMixtures(Pair):
             slope = evaluate_log_balls(cell)[2].abs_upper()
             density = evaluate_log_density(cell).exp()
             floors.append((density / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0))
-        whole = self.compute_verified_moment_balls(c, 0.0, 1, 40)[0].real
+        whole = self.compute_verified_moment_balls(c, 0.0, range(1), 40)[0].real
         boxes = [(length, (mass / whole).lower()) for length, mass in cut_verified_cells_into_boxes(edges, floors)]
 
         def bound_from(t: float) -> arb:
@@ -960,11 +961,12 @@ def cut_verified_cells_into_boxes(edges: list[arb], floors: list[arb]) -> list[t
     return boxes
 
 
-def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
-    """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
+def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, points: range) -> list[acb]:
+    """Returns the sum over the nodes (w, y) of w e^{ihky} for each k of ``points``, as one product of two matrices."""
+    n = len(points)
     if not nodes:
         return [acb(0)] * n
-    block = math.isqrt(n - 1) + 1
+    block, start = math.isqrt(n - 1) + 1, arb(h) * points.start
 
     def list_powers(base: acb, count: int, first: acb) -> list[acb]:
         powers = [acb(1), base]
@@ -972,7 +974,7 @@ def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[a
             powers.append(powers[k // 2] * powers[k - k // 2])
         return [first * power for power in powers[:count]]
 
-    rows = [list_powers(acb(0, loss * h).exp(), block, acb(weight)) for weight, loss in nodes]
+    rows = [list_powers(acb(0, loss * h).exp(), block, acb(0, loss * start).exp() * weight) for weight, loss in nodes]
     columns = [list_powers(acb(0, loss * h * block).exp(), (n - 1) // block + 1, acb(1)) for _, loss in nodes]
     product = acb_mat(rows).transpose() * acb_mat(columns)
     return [product[k % block, k // block] for k in range(n)]
@@ -1076,9 +1078,9 @@ def _list_verified_forward_proofs(
                 return
     for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
-            # Some pairs' moments are an integral each, and those of normal mixtures take longer than an upper lattice.
-            slow = any(isinstance(pair, (Sampled, Reversed, *([NormalMixtures] if high else []))) for pair in run)
-            for bits in (18, 23, 28)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
+            # Some pairs' moments are an integral each, and those of normal mixtures take longer than a lattice.
+            slow = any(isinstance(pair, (Sampled, Reversed, NormalMixtures)) for pair in run)
+            for bits in (18, 23, 28, 33, 38, 43)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
                 yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
             found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
@@ -1095,7 +1097,7 @@ def compute_verified_infinity_of_run(run: Run) -> arb:
 
 def compute_verified_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
     """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
-    moments = [(pair.compute_verified_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
+    moments = [(pair.compute_verified_moment_balls(c, 0.0, range(1), bits)[0].real, count) for pair, count in run.items()]
     return math.prod((moment**count for moment, count in moments), start=arb(1))
 
 
@@ -1214,6 +1216,8 @@ class InversionPlan(NamedTuple):
     """Each pair's ``bound_decay_by_ball`` function, and the pair's count. The pair of the added Gaussian is one."""
     added: Fraction
     """The squared shift of a Gaussian that is added to the run, so that the transform decays. It may be 0."""
+    need: float
+    """Logarithm of the ratio between the first point's size and the error that is allowed."""
 
 
 def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> InversionPlan:
@@ -1246,10 +1250,42 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
     while True:
         faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added)
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added, front - level - 6)
         n = math.ceil(n * 1.25)
-        if n > (MOST_POINTS if smooth else 20_000):
+        if n > (2**30 if smooth else 20_000):
             raise Unverified("the characteristic function decays too slowly for the contour")
+
+
+def skip_verified_points(pair: Atoms, count: int, plan: InversionPlan) -> tuple[list[range], arb]:
+    """Returns the points k < plan.n that are summed, and a bound on the sum of |phi|^count (1/t^2 + b) over the others.
+
+    t = kh, and phi is the transform of one step of ``pair``, divided by its value at t = 0. It is computed at every
+    ``width``-th point alone (section 3).
+    """
+    ctx.prec, added = 64, to_ball(plan.added)
+    atoms = [(p * (y * plan.c).exp(), y) for y, p in pair.build_atom_balls().atoms]
+    whole = sum((p for p, _ in atoms), arb(0))
+    mean = sum((p * y for p, y in atoms), arb(0)).mid() / whole.mid()
+    slope = sum((p * abs(y - mean) for p, y in atoms), arb(0)) / whole * plan.h
+    width = int(max(0.06 / (float(slope.mid()) + 1e-300), plan.n / 3e5))
+    if width < 4 or plan.n < 2 * width:
+        return [range(plan.n)], arb(0)
+    cells = plan.n // width + 2
+    WORK.count_certificate_work(cells * (8 + len(atoms) / 16))
+    share = added * (added / 8).exp()
+    bounds = [arb(1)]
+    for j, value in enumerate(sum_verified_waves(atoms, plan.h * width, range(1, cells)), 1):
+        largest = abs(value) / whole + slope * width * 0.51
+        least = arb(plan.h) * (width * j - width // 2)
+        bounds.append(largest.min(arb(1)) ** count * (1 / least**2 + share) * width)
+    total, skipped = arb(0), {0: False}
+    for j in sorted(range(1, cells), key=lambda j: float(bounds[j].mid())):
+        more = arb((total + bounds[j]).upper())
+        skipped[j] = more < math.exp(-plan.need) / plan.h
+        total = more if skipped[j] else total
+    edges = [j for j in range(cells + 1) if skipped.get(j, True) != skipped.get(j - 1, True)]
+    ends = [min(max(width * j - width // 2, 0), plan.n) for j in edges]
+    return [range(first, last) for first, last in zip(ends[::2], ends[1::2], strict=True) if first < last], total
 
 
 def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, smooth: bool = False) -> tuple[arb, arb]:
@@ -1262,25 +1298,33 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
         run = {pair.leave_out_faint_losses(faint) if isinstance(pair, Atoms) else pair: n for pair, n in run.items()}
     plan = plan_verified_inversion(run, epsilon, bits, smooth)
     c, h, n = plan.c, plan.h, plan.n
+    ranges, middle, finite = [range(n)], arb(0), [pair for pair in run if isinstance(pair, Atoms)]
+    if smooth and finite:
+        most = max(finite, key=lambda pair: run[pair])
+        ranges, middle = skip_verified_points(most, run[most], plan)
+    if (n := sum(map(len, ranges))) > MOST_POINTS:
+        raise Unverified("the transform has too many points")
     ctx.prec = bits + 80
     WORK.count_certificate_work(10 * n * len(run))
-    values = [acb(1)] * n
-    for pair, count in run.items():
-        moments = pair.compute_verified_moment_balls(c, h, n, bits + 30)
-        values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
     half = to_ball(plan.added) / 2
     share = (half / 4).exp()
-    total = raised = arb(0)
-    for k, value in enumerate(values):
-        z = acb(c, arb(h) * k)
-        square = z * (z + 1)
-        values[k] = value * (half * square - z * epsilon).exp()
-        total += (values[k] / square).real / (1 if k else 2)
-        raised += values[k].real / (1 if k else 2)
+    total, raised, front = arb(0), arb(0), arb(0)
+    for points in ranges:
+        values = [acb(1)] * len(points)
+        for pair, count in run.items():
+            moments = pair.compute_verified_moment_balls(c, h, points, bits + 30)
+            values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
+        for k, value in zip(points, values, strict=True):
+            z = acb(c, arb(h) * k)
+            square, weighted = z * (z + 1), value * (half * z * (z + 1) - z * epsilon).exp()
+            front = front if k else weighted.real
+            total += (weighted / square).real / (1 if k else 2)
+            raised += weighted.real / (1 if k else 2)
     total, raised = (each * arb(h) / arb.pi() for each in (total, raised * 2 * half * share))
-    tail = values[0].real / (arb.pi() * h * (n - 1)) * (1 + share if smooth else 1)
+    tail = front / (arb.pi() * h * (plan.n - 1)) * (1 + share if smooth else 1)
     for bound, count in plan.decays:
-        tail *= bound(h * (n - 1)) ** count
+        tail *= bound(h * (plan.n - 1)) ** count
+    tail += front * h / arb.pi() * middle
     excess = raised  # the most that the added Gaussian raises delta, 0 if none was added
     for a in map(arb, plan.aliases):
         term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
