@@ -826,7 +826,7 @@ class NormalMixtures(Pair):
         for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
             moved = near - (ahead - behind - y) / slope
-            near = moved.mid() if moved.is_finite() else near
+            near = moved.mid() if abs(moved) < FARTHEST else near
         low, high = arb(-FARTHEST), arb(FARTHEST)
         for power in (ctx.prec - 24, ctx.prec // 2, 16, 4, -4):
             width = arb(2) ** -power
@@ -856,14 +856,17 @@ class NormalMixtures(Pair):
         """Returns the moments by the trapezoid rule over outputs u (section 4)."""
         n = len(points)
         a_low, a_high, b_low, b_high = map(float, self.list_verified_extreme_shifts())
-        spread = float(sum(p * b * b for b, p in self.behind))
-        right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
-        left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
-        need = (bits + 4) * LN2
-        strip = [12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)]
-        y, s = min(strip), h * points.stop
-        step = 2 * math.pi * y / (y * y / 2 + s * y * (a_high - b_low) + 1.1 * c + need)
-        first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
+        need, s = (bits + 4) * LN2, h * points.stop
+        strip = min([12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)])
+        step, y = max((2 * math.pi / (y / 2 + s * (a_high - b_low)
+                                      + (need - c * math.log(math.cos(y * (b_high - b_low) / 2))) / y), y)
+                      for y in (strip / 2**i for i in range(7)))  # fmt: skip
+        ends = []  # for each side: the length, the largest slope of log |F| and the logarithm of its factor
+        for top, behind in ((-a_low, [(-b, q) for b, q in self.behind]), (a_high, self.behind)):
+            slopes = [(max((1 + c) * max(top, 0.0) - c * float(b), 0.0), c * (float(b) ** 2 / 2 - math.log(q)), i)
+                      for i, (b, q) in enumerate(behind)]  # fmt: skip
+            ends.append(min((k + math.sqrt(k * k + 2 * (need + front)), i) for k, front, i in slopes))
+        first, last = (math.ceil(length / step) for length, _ in ends)
         if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         terms = len(self.ahead) + len(self.behind)
@@ -883,14 +886,13 @@ class NormalMixtures(Pair):
                 lost += weight
         # Three errors are bounded: the nodes beyond both ends, the nodes left out, and the trapezoid rule itself.
         # The bounds hold for all z = c + is of the points.
-        for kappa, count in ((left, first), (right, last)):
-            k = arb(kappa) * (1 + arb(2) ** -40)
+        least_a, most_a, least_b, most_b = map(to_ball, self.list_verified_extreme_shifts())
+        for sign, top, count, (_, i) in ((-1, -least_a, first, ends[0]), (1, most_a, last, ends[1])):
+            b, q = map(to_ball, self.behind[i])
+            k = (top.max(arb(0)) * (1 + arb(c)) - b * sign * c).max(arb(0))
             if not arb(count) * step > k:
                 raise Unverified("the nodes of a transform end too early")
-            lost += (
-                k * k / 2 + arb(c) * to_ball(sum(p * b * b for b, p in self.behind)) / 2
-            ).exp() * compute_normal_tail_ball(arb(count) * step - k)
-        least_a, most_a, least_b, most_b = map(to_ball, self.list_verified_extreme_shifts())
+            lost += ((k * k + b * b * c) / 2 - q.log() * c).exp() * compute_normal_tail_ball(arb(count) * step - k)
         width_a, width_b, whole = most_a - least_a, most_b - least_b, most_a - least_b
         if not (y * width_a < arb.pi() and y * width_b < arb.pi()):
             raise Unverified("the strip of a transform is too wide")
