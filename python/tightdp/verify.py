@@ -194,17 +194,35 @@ class Normal(Symmetric):
         return lambda t: (-to_ball(self.squared) * (arb(t) ** 2) / 2).exp()
 
 
+class ExponentialPair(Symmetric):
+    """A symmetric pair whose moment at z is a sum of two terms e^{zy} (a + b/(2z + 1)), y its largest or least loss."""
+
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        """Returns the two terms (y, a, b), that of the largest loss first."""
+        raise NotImplementedError
+
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        (high, _, _), (low, _, _) = self.list_verified_moment_terms()
+        return low, high
+
+    def compute_verified_moment_ball(self, z: acb) -> acb:
+        return sum(((z * y).exp() * (a + b / (2 * z + 1)) for y, a, b in self.list_verified_moment_terms()), acb(0))
+
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Bounds each term of the transform by its size."""
+        terms = [((y * c).exp(), abs(a), abs(b)) for y, a, b in self.list_verified_moment_terms()]
+        whole = self.compute_verified_moment_ball(acb(c)).real
+        return lambda t: (sum((x * (a + b / (2 * arb(t))) for x, a, b in terms), arb(0)) / whole).min(arb(1))
+
+
 @dataclass(frozen=True)
-class Laplacian(Symmetric):
+class Laplacian(ExponentialPair):
     """The pair of Laplace distributions of scale 1 around ``mu`` and around 0."""
 
     mu: Fraction
 
     def list_verified_grid_anchors(self) -> list[arb]:
         return [-to_ball(self.mu), to_ball(self.mu)]
-
-    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        return -to_ball(self.mu), to_ball(self.mu)
 
     def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         WORK.count_certificate_work(10)
@@ -213,21 +231,10 @@ class Laplacian(Symmetric):
             return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
         return 1 - ((y - mu) / 2).exp() / 2, (-(y + mu) / 2).exp() / 2
 
-    def compute_verified_moment_ball(self, z: acb) -> acb:
-        up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
-        return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
-
     def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
-        """Returns terms (y, a, b), such that the moment at z is the sum of e^{zy} (a + b/(2z + 1))."""
         mu = to_ball(self.mu)
         low = (-mu).exp() / 2
         return [(mu, arb(0.5), arb(0.5)), (-mu, low, -low)]
-
-    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
-        up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
-        whole = self.compute_verified_moment_ball(acb(c)).real
-        return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
 
 
 @dataclass(frozen=True)
@@ -259,13 +266,10 @@ class OppositeLaplacians(Symmetric):
 
 
 @dataclass(frozen=True)
-class Envelope(Symmetric):
+class Envelope(ExponentialPair):
     """The pointwise largest curve of all mechanisms whose losses lie in an interval of length ``eta``."""
 
     eta: Fraction
-
-    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        return -to_ball(self.eta), to_ball(self.eta)
 
     def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         WORK.count_certificate_work(10)
@@ -275,25 +279,16 @@ class Envelope(Symmetric):
         root, whole = ((y - eta) / 2).exp(), 1 - (-eta).exp()
         return (1 - root) / whole, (1 - root) * root * (-y).exp() / whole
 
-    def compute_verified_moment_ball(self, z: acb) -> acb:
-        eta, w = to_ball(self.eta), z + arb(1) / 2
-        return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
-
     def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
-        """Returns terms (y, a, b), such that the moment at z is the sum of e^{zy} (a + b/(2z + 1))."""
         eta = to_ball(self.eta)
         return [(eta, arb(0), 1 / (1 - (-eta).exp())), (-eta, arb(0), -1 / (eta.exp() - 1))]
-
-    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        w, eta = arb(c) + arb(1) / 2, to_ball(self.eta)
-        return lambda t: (w / (arb(t) * (w * eta).tanh())).min(arb(1))
 
 
 @dataclass(frozen=True)
 class LaplaceSteps(Pair):
-    """Some steps of ``Laplacian`` and ``Envelope`` pairs, observed together. Its curve is a finite sum (section 2)."""
+    """Several steps of such pairs, with their counts, observed together. The curve is a finite sum (section 2)."""
 
-    steps: tuple[tuple[Laplacian | Envelope, int], ...]
+    steps: tuple[tuple[ExponentialPair, int], ...]
 
     def compute_verified_terms(self) -> list[tuple[arb, arb, arb, arb_poly]]:
         """Returns the terms e^{zy} p(1/(2z + 1)) of the moment: y, p(1), p(-1), and the polynomial of section 2."""
@@ -1051,7 +1046,7 @@ def _list_verified_forward_proofs(
     outcomes = math.prod(
         count_verified_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
     )
-    noise = [(pair, count) for pair, count in rest if isinstance(pair, (Laplacian, Envelope))]
+    noise = [(pair, count) for pair, count in rest if isinstance(pair, ExponentialPair)]
     if noise == rest and math.prod(count + 1 for _, count in rest) * outcomes <= 400 and sum(run.values()) > 1:
         rest = [(LaplaceSteps(tuple(noise)), 1)]
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
@@ -1099,8 +1094,8 @@ def compute_verified_infinity_of_run(run: Run) -> arb:
 
 def compute_verified_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
     """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
-    moments = [(pair.compute_verified_moment_balls(c, 0.0, range(1), bits)[0].real, count) for pair, count in run.items()]
-    return math.prod((moment**count for moment, count in moments), start=arb(1))
+    moments = [pair.compute_verified_moment_balls(c, 0.0, range(1), bits)[0].real ** n for pair, n in run.items()]
+    return math.prod(moments, start=arb(1))
 
 
 def count_verified_outcome_balls(atoms: int, count: int) -> int:
