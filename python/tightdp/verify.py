@@ -1231,7 +1231,7 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
         return logs[c]
 
     c = search_exponent_of_certificate(estimate_exponent, 1e-2, 2e3, 0.1)
-    level = estimate_exponent(c) - 6 - bits * LN2
+    level = estimate_exponent(c) - (0 if smooth else 6) - bits * LN2
     # The sum over points adds copies of the loss, shifted by multiples of 2 pi/h. Chernoff's bounds at c f limit the
     # copies on either side: f > 1 on one side, f < 1 on the other.
     sides = [
@@ -1247,7 +1247,7 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
     while True:
         faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added, front - level - 6)
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added, front - level)
         n = math.ceil(n * 1.25)
         if n > (2**30 if smooth else 20_000):
             raise Unverified("the characteristic function decays too slowly for the contour")
