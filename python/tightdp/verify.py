@@ -866,7 +866,7 @@ class NormalMixtures(Pair):
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         terms = len(self.ahead) + len(self.behind)
         WORK.count_certificate_work(
-            (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4)
+            (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 16)
         )
         evaluate_log_balls, scale = self.build_verified_log_balls(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
@@ -1302,7 +1302,7 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
     if (n := sum(map(len, ranges))) > MOST_POINTS:
         raise Unverified("the transform has too many points")
     ctx.prec = bits + 80
-    WORK.count_certificate_work(10 * n * len(run))
+    WORK.count_certificate_work(5 * n * len(run))
     half = to_ball(plan.added) / 2
     share = (half / 4).exp()
     total, raised, front = arb(0), arb(0), arb(0)
@@ -1712,7 +1712,8 @@ def estimate_certificate_loss_variance(pair: Pair, low: float, end: float) -> fl
 def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
-    cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
+    spare = 44 if all(isinstance(pair, Atoms) for pair in run) else 34  # no lattice is exact for other pairs
+    cut = math.ceil(-math.log2(max(scale, 1e-300)) + spare + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
     ctx.prec = bits + 60
     ranges = {pair: choose_verified_grid_range(pair, cut + count.bit_length()) for pair in run}
