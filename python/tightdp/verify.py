@@ -1065,7 +1065,7 @@ def _list_verified_forward_proofs(
             for each in (sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays)
             if removed
         ]
-        contour = invert_verified_transform, (50, 100), "contour"
+        contour = invert_verified_transform, (26, 50, 100), "contour"
         rare = sum(float(each.q.mid()) * each.steps for each in removed) < 2  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
