@@ -579,8 +579,8 @@ class EitherOrder(Symmetric):
         here, there = self.pair.evaluate_curve_ball(y), back.evaluate_curve_ball(y)
         if here > there or here < there:
             return (self.pair if here > there else back).compute_verified_tail_balls(y)
-        (p, q), (r, s) = self.pair.compute_verified_tail_balls(y), back.compute_verified_tail_balls(y)
-        return p.union(r), q.union(s)
+        p, q = self.pair.compute_verified_tail_balls(y)
+        return p.union(p + arb((there - here).abs_upper())), q
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
         return self.pair.evaluate_curve_ball(epsilon).max(self.pair.reverse_pair().evaluate_curve_ball(epsilon))
@@ -1009,8 +1009,9 @@ def list_verified_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: 
     accuracy of lattices. No lattice has more than about ``points`` points.
     """
     if epsilon < 0:  # delta(e) = 1 - exp(e) + exp(e) delta'(-e), where delta' is the curve of the reversed run
+        back = max((scale + math.expm1(epsilon)) * math.exp(-epsilon), 1e-13 * scale)
         for least, most, how in list_verified_delta_proofs(
-            reverse_verified_pairs_of_run(run), -epsilon, scale, high, points
+            reverse_verified_pairs_of_run(run), -epsilon, back, high, points
         ):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
@@ -1727,10 +1728,10 @@ def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, hi
                 for pair, gaps in anchors.items() if len(gaps) == 2]  # fmt: skip
     if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
         gap = max(anchored, key=lambda each: each[1])[0]
-        step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
+        step = (gap / math.ceil(float((gap / step).mid()))).mid() if gap > step / 2 else step
     plan, total, offset = VerifiedGridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
-        first = anchors[pair][0] if anchors[pair] else arb(0)
+        first = anchors[pair][0].mid() if anchors[pair] else arb(0)  # an exact number: e^x of a ball is too wide
         for joined, together, copies in join_steps_for_verified_grid(pair, times, first, step):
             ends = ranges[pair] if together == 1 else choose_verified_grid_range(joined, cut + count.bit_length())
             layout = plan_verified_grid_layout(plan, first * together, ends, epsilon, scale)
