@@ -1061,11 +1061,8 @@ def _list_verified_forward_proofs(
         yield arb(0), least, "total variation"
     if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
         removed = list_steps_of_verified_rays(run) or list_steps_of_verified_rays(reverse_verified_pairs_of_run(run))
-        rays = [
-            (each, (24, 48, 96), "rays")
-            for each in (sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays)
-            if removed
-        ]
+        sums = sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays
+        rays = [(each, (24, 48, 96), "rays") for each in sums if removed]
         contour = invert_verified_transform, (26, 50, 100), "contour"
         rare = sum(float(each.q.mid()) * each.steps for each in removed) < 2  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]

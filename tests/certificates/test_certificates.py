@@ -368,6 +368,48 @@ def test_two_steps_of_laplace_noise_have_the_integral_of_one_s_curve(other, epsi
         assert abs(mp.mpf(found.mid().str(40, radius=False)) - truth) < mp.mpf(10) ** -30
 
 
+def test_losses_with_an_error_beside_a_wide_range_have_a_lattice_of_mass_1():
+    """The curve at epsilon = -20 is 1 - e^{-20}, as no loss is below."""
+    verify.WORK.reset_certificate_work(math.inf)
+    part = verify.Fraction
+    losses, masses = [part(-1, 6), part(1, 6)], [part(9, 20), part(11, 20)]
+    entry = {"losses": losses, "mirrored": False, "loss_error": part(1, 10**15)}
+    given = verify._build_verified_given_atoms(entry, (losses, masses, part(0)), None)
+    wide = verify.NormalMixtures(((part(0), part(1, 3)), (part(3), part(2, 3))), verify.ZERO_SHIFT)
+    found = verify.compose_on_verified_grid({wide: 1, given: 1}, verify.arb(-20), 2**12, 0.5, True)
+    assert 1 - math.exp(-20) - 1e-9 < found.upper() < 1 + 1e-9
+
+
+def is_bounded_by(mechanism, count, delta, high, epsilon, neighbors):
+    """Tells whether lattices of at most 2^16 points prove an end of delta."""
+    plain = json.loads(write_delta(mechanism, *((0.0, delta) if high else (delta, 1.0)), epsilon, neighbors))
+    plain["composition"][0][1] = count
+    claim = verify.read_certificate(json.dumps(plain))
+    verify.WORK.reset_certificate_work(math.inf)
+    return verify.verify_certificate_end(claim, high, nearby=False, points=2**16).proved
+
+
+@pytest.mark.parametrize("high", [True, False])
+def test_a_run_below_0_is_verified_at_the_scale_of_the_reversed_run(high):
+    """At epsilon = -1 delta is 1 - 1/e and what the reversed run has at 1, which is below 1e-11."""
+    mechanism = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 1.6},
+                 "sampling_probability": 2e-6}  # fmt: skip
+    delta = -math.expm1(-1)
+    near, false = (delta + 1e-11, delta * (1 - 1e-9)) if high else (delta - 1e-15, delta * (1 + 1e-9))
+    assert is_bounded_by(mechanism, 18, near, high, -1.0, "replace")
+    assert not is_bounded_by(mechanism, 18, false, high, -1.0, "replace")
+
+
+def test_sampled_laplace_noise_in_few_steps_is_verified_from_below():
+    """The upper end of the engine is above the truth by a part in ten million."""
+    run = S(dp.Laplace(4.0), 0.4) * 6
+    low, high = json.loads(run.certificate(epsilon=0.6, neighbors="remove").to_json())["delta"]
+    mechanism = {"type": "PoissonSampled", "mechanism": {"type": "Laplace", "noise_multiplier": 4.0},
+                 "sampling_probability": 0.4}  # fmt: skip
+    assert is_bounded_by(mechanism, 6, low * (1 - 1e-6), False, 0.6, "remove")
+    assert not is_bounded_by(mechanism, 6, high * (1 + 1e-9), False, 0.6, "remove")
+
+
 @pytest.mark.parametrize("pair", [verify.Laplacian(verify.Fraction(1, 3)), verify.Envelope(verify.Fraction(1, 3))])
 def test_many_steps_of_laplace_noise_have_what_their_transform_says(pair):
     verify.WORK.reset_certificate_work(math.inf)
