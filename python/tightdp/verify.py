@@ -1009,7 +1009,7 @@ def list_verified_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: 
     accuracy of lattices. No lattice has more than about ``points`` points.
     """
     if epsilon < 0:  # delta(e) = 1 - exp(e) + exp(e) delta'(-e), where delta' is the curve of the reversed run
-        back = max((scale + math.expm1(epsilon)) * math.exp(min(-epsilon, 700)), 1e-13 * scale)
+        back = max((scale + math.expm1(epsilon)) * math.exp(min(float(-epsilon), 700.0)), 1e-13 * scale)
         for least, most, how in list_verified_delta_proofs(
             reverse_verified_pairs_of_run(run), -epsilon, back, high, points
         ):
