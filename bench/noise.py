@@ -92,11 +92,11 @@ def main() -> None:
     numpy = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
         out = np.zeros(n, dtype)
-        secure = rate(lambda out=out: _core.random_normal(_core.secure_stream(), 0, out), n)
+        secure = rate(lambda out=out: _core.random_normal(_core.draw_secure_random_stream(), 0, out), n)
         philox = rate(lambda out=out: _core.random_normal(_core.philox_stream(1, 0), 0, out), n)
         ziggurat = rate(lambda out=out, t=dtype: numpy.standard_normal(out=out, dtype=t), n)
         print(f"  normals {np.dtype(dtype).name}: ChaCha20 {secure:.0f}, Philox {philox:.0f}, NumPy {ziggurat:.0f}")
-    integers = rate(lambda: _core.random_integers(_core.secure_stream(), 0, n), n)
+    integers = rate(lambda: _core.random_integers(_core.draw_secure_random_stream(), 0, n), n)
     print(f"  ChaCha20 integers of 64 bits: {integers:.0f}")
     m = 200_000
     print(f"  discrete Gaussian: {rate(lambda: dp.discrete_gaussian(2**20, m), m, 5):.1f}")

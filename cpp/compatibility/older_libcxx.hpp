@@ -43,28 +43,28 @@ bool equal(One&& one, Other&& other, Equal same = {}) {
 
 // Returns a function that compares the projections of two elements.
 template <class Compare, class Projection>
-auto compare_projected(Compare compare, Projection of) {
+auto make_libcxx_projected_comparison(Compare compare, Projection of) {
     return [=](const auto& a, const auto& b) { return std::invoke(compare, std::invoke(of, a), std::invoke(of, b)); };
 }
 
 template <class Range, class Less = std::less<>, class Projection = std::identity>
 void sort(Range&& range, Less less = {}, Projection of = {}) {
-    std::sort(std::begin(range), std::end(range), compare_projected(less, of));
+    std::sort(std::begin(range), std::end(range), make_libcxx_projected_comparison(less, of));
 }
 
 template <class Range, class Less = std::less<>, class Projection = std::identity>
 void stable_sort(Range&& range, Less less = {}, Projection of = {}) {
-    std::stable_sort(std::begin(range), std::end(range), compare_projected(less, of));
+    std::stable_sort(std::begin(range), std::end(range), make_libcxx_projected_comparison(less, of));
 }
 
 template <class Range, class Equal = std::equal_to<>, class Projection = std::identity>
 auto adjacent_find(Range&& range, Equal equal = {}, Projection of = {}) {
-    return std::adjacent_find(std::begin(range), std::end(range), compare_projected(equal, of));
+    return std::adjacent_find(std::begin(range), std::end(range), make_libcxx_projected_comparison(equal, of));
 }
 
 template <class Range, class Less = std::less<>, class Projection = std::identity>
 auto max_element(Range&& range, Less less = {}, Projection of = {}) {
-    return std::max_element(std::begin(range), std::end(range), compare_projected(less, of));
+    return std::max_element(std::begin(range), std::end(range), make_libcxx_projected_comparison(less, of));
 }
 
 template <class Range, class Less = std::less<>, class Projection = std::identity>
@@ -74,14 +74,14 @@ auto max(Range&& range, Less less = {}, Projection of = {}) {
 
 template <class Range, class Less = std::less<>, class Projection = std::identity>
 auto minmax(Range&& range, Less less = {}, Projection of = {}) {
-    const auto found = std::minmax_element(std::begin(range), std::end(range), compare_projected(less, of));
+    const auto found = std::minmax_element(std::begin(range), std::end(range), make_libcxx_projected_comparison(less, of));
     return std::pair(*found.first, *found.second);
 }
 
 template <class One, class Other, class Out, class Less = std::less<>, class Projection>
 auto merge(One&& one, Other&& other, Out out, Less less, Projection of, Projection) {
     return std::merge(std::begin(one), std::end(one), std::begin(other), std::end(other), out,
-                      compare_projected(less, of));
+                      make_libcxx_projected_comparison(less, of));
 }
 
 }  // namespace ranges

@@ -16,13 +16,13 @@ void emulate_device_clip(const ClipRequest& r) {
     for (std::int64_t row = 0; row < clip.rows; ++row) {
         double square = 0;
         for (std::int64_t c = 0; c < clip.columns; c += kDevicePiece)
-            square += sum_clip_piece_squares<T>(clip, contour::SoloTeam{}, row, c);
+            square += sum_device_clip_piece_squares<T>(clip, contour::SoloTeam{}, row, c);
         const double factor = device_clip_factor<T>(clip, row, square);
         if (!(factor > 0)) continue;
         for (std::int64_t c = 0; c < clip.columns; ++c) {
-            const DeviceSegment& segment = find_clip_segment(clip, c);
+            const DeviceSegment& segment = find_device_clip_segment(clip, c);
             const double x = transform_clip_entry(
-                clip, widen_device_clip_entry(find_clip_row<T>(segment, row)[c - segment.first]), c);
+                clip, widen_device_clip_entry(find_device_clip_row<T>(segment, row)[c - segment.first]), c);
             sums[static_cast<std::size_t>(c)] += device_clip_product(clip, x, factor);
         }
     }

@@ -48,7 +48,7 @@ std::string emulate_clip(const ClipRequest& r, const SmallDevice& device) {
     } else {
         const std::int64_t pieces = ceiling_quotient(clip.columns, kDevicePiece), warps = kSumThreads / kWarp;
         const RowShare share(clip.columns, clip.rows, machine.busy_device_blocks());
-        const std::int64_t chunks = share.count_launch_chunks(clip.rows);
+        const std::int64_t chunks = share.count_clip_launch_chunks(clip.rows);
         // The initial value is not NaN, since factors_kernel would compute the norm again for a NaN.
         std::vector<double> squares(static_cast<std::size_t>(clip.rows * pieces), 1e-20),
             factors(static_cast<std::size_t>(clip.rows), kPoison);
@@ -96,7 +96,7 @@ void emulate_exact_clip(const ClipRequest& r, std::int64_t blocks) {
         launch_emulated(share.count_launch_blocks(clip.rows),
                         [&] { exact_sums_kernel<T>(clip, share, factors.data(), sums.data()); });
     }
-    const ExactFinish f = make_exact_finish(r, sums.data());
+    const ExactFinish f = make_exact_device_finish(r, sums.data());
     launch_emulated(ceiling_quotient(clip.columns, kSumThreads), [&] { exact_finish_kernel(clip, f); });
 }
 
@@ -118,9 +118,9 @@ std::vector<unsigned char> emulate_packing(const Operand& from, std::int64_t pac
 // Does the work of dense_layers/device/product_launch.cuh.
 template <int slots, class Weights, class Inputs>
 ProductShares emulate_product(const Weights& w, const Inputs& q, std::int64_t* totals, std::int64_t processors) {
-    const ProductShares shares = share_digit_product(w.records, w.lines, q.lines, processors);
-    const std::vector<unsigned char> weights = emulate_packing<kWeightDigits>(w, shares.count_packed_outputs(), shares),
-                                     inputs = emulate_packing<kInputDigits>(q, shares.count_packed_columns(), shares);
+    const ProductShares shares = share_product_among_blocks(w.records, w.lines, q.lines, processors);
+    const std::vector<unsigned char> weights = emulate_packing<kWeightDigits>(w, shares.count_device_packed_outputs(), shares),
+                                     inputs = emulate_packing<kInputDigits>(q, shares.count_device_packed_columns(), shares);
     on_host::Launch(static_cast<unsigned>(shares.count_launch_blocks()), kProductThreads, slots * kStageBytes, [&] {
         multiply_digits_kernel<slots>(shares, weights.data(), inputs.data(), w.lines, q.lines,
                                       reinterpret_cast<unsigned long long*>(totals));
@@ -145,7 +145,7 @@ void emulate_product_chunks(const ProductSum& r, std::int64_t processors, std::i
             const DeviceLayer& to = layers.back();
             on_host::Launch(static_cast<unsigned>(ceiling_quotient(count, kRowThreads / kRowLanes)), kRowThreads, 0,
                             [&] {
-                                row_factors_kernel<T>(rows(to), count, to.columns, least_layer_norm(to),
+                                row_factors_kernel<T>(rows(to), count, to.columns, least_device_layer_norm(to),
                                                       to.rounding_factors, to.squares);
                             })
                 .run_emulated();
@@ -158,8 +158,8 @@ void emulate_product_chunks(const ProductSum& r, std::int64_t processors, std::i
         for (std::size_t l = 0; l < layers.size(); w += layers[l++].outputs * count) {
             const DeviceLayer& layer = layers[l];
             if (layer.outputs == 0 || layer.columns == 0) continue;
-            if (layer.is_formed_layer()) {
-                const auto weighted = share_weighted_layer_rows(rows(layer), count, layer, w, r.totals[l], processors);
+            if (layer.is_formed_device_layer()) {
+                const auto weighted = share_weighted_device_layer_rows(rows(layer), count, layer, w, r.totals[l], processors);
                 on_host::Launch(static_cast<unsigned>(weighted.count_launch_blocks()), kRowThreads, 0, [&] {
                     add_rows_kernel<T>(weighted);
                 }).run_emulated();
@@ -178,7 +178,7 @@ std::vector<cuda::ProductShares> emulate_integer_product(const IntegerProduct& p
                                                          std::int64_t packed_bytes, bool three) {
     std::vector<ProductShares> chosen;
     if (p.rows == 0 || p.outputs == 0 || p.columns == 0) return chosen;
-    const std::int64_t chunk = choose_product_chunk(p.rows, p.outputs, p.columns, packed_bytes);
+    const std::int64_t chunk = choose_device_product_chunk(p.rows, p.outputs, p.columns, packed_bytes);
     for (std::int64_t first = 0; first < p.rows; first += chunk) {
         const std::int64_t count = std::min(chunk, p.rows - first);
         const IntegerMatrix<std::int32_t> w{p.w + first * p.outputs, count, p.outputs};
@@ -197,7 +197,7 @@ void emulate_product_sum(const ProductSum& request, bool full, std::int64_t proc
 void emulate_release(const ClipRequest& request, const std::int64_t* sums) {
     std::vector<DeviceSegment> table;
     const DeviceClip clip = make_device_clip(request, table, kSquareLanes);
-    const ExactFinish f = make_exact_finish(request, reinterpret_cast<const unsigned long long*>(sums));
+    const ExactFinish f = make_exact_device_finish(request, reinterpret_cast<const unsigned long long*>(sums));
     on_host::Launch(static_cast<unsigned>(ceiling_quotient(clip.columns, kSumThreads)), kSumThreads, 0, [&] {
         exact_finish_kernel(clip, f);
     }).run_emulated();

@@ -31,7 +31,7 @@ void law(const Law& law) {
     const std::int64_t count = static_cast<std::int64_t>(last - first + 1);
     std::vector<double> p(static_cast<std::size_t>(count)), r(p.size());
     prv_cells(law, h, first, count, p.data());
-    prv_cells(reverse_law(law), h, -last, count, r.data());
+    prv_cells(reverse_prv_single_losses(law), h, -last, count, r.data());
     double total = 0, moment = 0;
     for (std::int64_t i = 0; i < count; ++i) {
         CHECK(p[i] >= 0);

@@ -15,7 +15,7 @@ from typing import Any
 from ._support import _check
 from ._support.strict_json import check_json_entries, parse_json, read_json_value
 from .composition import Composable, Composition
-from .mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
+from .mechanisms.mechanism_json import from_mechanism_json, to_mechanism_json
 from .options import Neighbors
 
 FORMAT, VERSION = "tightdp certificate", 1
@@ -61,7 +61,7 @@ class Certificate:
         plain = {
             "format": FORMAT,
             "version": VERSION,
-            "composition": to_plain_mechanism(self.composition)["parts"],
+            "composition": to_mechanism_json(self.composition)["parts"],
             "neighbors": self.neighbors,
             "epsilon": ends if self.epsilon is None else self.epsilon,
             "delta": ends if self.delta is None else self.delta,
@@ -80,7 +80,7 @@ class Certificate:
         check_json_entries("certificate", plain, _ENTRIES)
         if plain["format"] != FORMAT or type(plain["version"]) is not int or plain["version"] != VERSION:
             raise ValueError(f"certificate must be of version {VERSION} of {FORMAT!r}")
-        composition = from_plain_mechanism(
+        composition = from_mechanism_json(
             Composable, {"type": "Composition", "parts": plain["composition"]}, "composition"
         )
         asked = "epsilon" if isinstance(plain["epsilon"], list) else "delta"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FEW_PARTS = 8
 """Largest number of distinct mechanisms that engines get in canonical order, which does not depend on the order of
-composing. If a composition has more, engines get its mechanisms in the order of ``Composition.latest_last``."""
+composing. If a composition has more, engines get its mechanisms in the order of ``Composition.parts_in_composition_order``."""
 
 
 class CompositionQuestions(Protocol):
@@ -307,7 +307,7 @@ class Mechanism(Composable):
     __slots__ = ()
     relations: ClassVar[frozenset[Neighbors]]
     """Relations with a proved dominating pair. Other relations are refused (docs/theory/conversions.md section 1)."""
-    unproved_reason: ClassVar[str] = "no dominating pair is proved here"
+    unproved_mechanism_reason: ClassVar[str] = "no dominating pair is proved here"
     """Reason why other relations are refused."""
     symmetric: ClassVar[bool]
     """True if the pairs (P, Q) and (Q, P) have the same privacy profile, so that "add" and "remove" agree."""
@@ -420,7 +420,7 @@ class Composition(Composable):
         return self._parts
 
     @property
-    def latest_last(self) -> Parts:
+    def parts_in_composition_order(self) -> Parts:
         """The same parts as ``parts``. If there are more than ``FEW_PARTS``, they are in the order of composition.
 
         A part is then at the place of its latest use. If a run grows, the parts that do not change come first, so that
@@ -430,7 +430,7 @@ class Composition(Composable):
         return self.parts if len(merged) <= FEW_PARTS else merged
 
     def _merge_parts_of_composition(self) -> Parts:
-        """Returns distinct mechanisms with their counts, in the order of ``latest_last``, and keeps them."""
+        """Returns distinct mechanisms with their counts, in the order of ``parts_in_composition_order``, and keeps them."""
         if self._latest is None:
             latest = _flatten_pieces_of_composition(self._get_pieces_of_composition())
             for _, total in latest:
@@ -473,7 +473,7 @@ class Composition(Composable):
         return " + ".join(f"{mechanism!r} * {count}" for mechanism, count in self.parts) or "Composition()"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.latest_last,)
+        return type(self), (self.parts_in_composition_order,)
 
 
 def _flatten_pieces_of_composition(pieces: tuple[tuple[Any, int], ...]) -> Parts:

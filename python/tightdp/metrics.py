@@ -150,8 +150,8 @@ def accuracy(
     """
     true, predicted = _read_labels_for_metrics(y_true, y_pred)
     confidence = _check.open_unit("confidence", confidence)
-    counts = _count_predictions_before_charge(_count_right_and_wrong_predictions, true, predicted)
-    noisy, charged, privacy, sigma, statement = _release_prediction_counts(
+    counts = _count_predictions_for_metrics(_count_right_and_wrong_predictions, true, predicted)
+    noisy, charged, privacy, sigma, statement = _release_metric_counts(
         2, counts, "the accuracy on held-out records", ("noisy numbers of right and wrong predictions",), {},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
     )  # fmt: skip
@@ -212,10 +212,10 @@ def confusion_matrix(
     if isinstance(classes, str) or len(known) < 2 or len(place) < len(known):
         raise ValueError("classes must be two or more different labels")
     size = len(known)
-    counts = _count_predictions_before_charge(_count_confusion_pairs, true, predicted, place)
+    counts = _count_predictions_for_metrics(_count_confusion_pairs, true, predicted, place)
     if not counts.any():
         raise ValueError("classes must be labels of the records, in their type: no record has two of these")
-    noisy, charged, privacy, sigma, statement = _release_prediction_counts(
+    noisy, charged, privacy, sigma, statement = _release_metric_counts(
         size**2, counts, "the confusion matrix of held-out records", (f"{size} x {size} noisy counts",),
         {"labels": f"declared: {list_stated_texts([str(label) for label in known])}"},
         epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier, rng=rng, ledger=ledger, note=note,
@@ -247,7 +247,7 @@ def _read_labels_of_metric(name: str, given: Any) -> NDArray[Any]:
     return found
 
 
-def _count_predictions_before_charge(count: Callable[..., Integers], *labels: Any) -> Integers:
+def _count_predictions_for_metrics(count: Callable[..., Integers], *labels: Any) -> Integers:
     """Returns ``count(*labels)``. Raises TypeError, before anything is charged, if labels cannot be compared."""
     try:
         return count(*labels)
@@ -271,7 +271,7 @@ def _count_confusion_pairs(true: NDArray[Any], predicted: NDArray[Any], place: M
     return np.bincount(rows[inside] * size + columns[inside], minlength=size * size).astype(np.int64)
 
 
-def _release_prediction_counts(
+def _release_metric_counts(
     size: int,
     counts: Integers,
     subject: str,

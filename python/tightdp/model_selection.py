@@ -25,11 +25,11 @@ from .algorithms.driver import check_records_for_algorithm, make_algorithm_sourc
 from .bound import Bound
 from .clipping_and_noise.noise import RandomSource
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
-from .estimators.preparation import list_classifier_classes_of_block, read_classifier_labels
+from .estimators.shared.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.shared.ownership import list_estimator_parts as parts_within
 from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.preparation import list_classifier_classes_of_block, read_classifier_labels
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.sklearn_interface import BaseEstimator, copy_unfitted_estimator, require_fitted
 from .ledger.payment import LedgerPayment
@@ -160,7 +160,7 @@ class PrivateSearchCV(BaseEstimator):
         for _, each in found:
             check_pipeline_targets(_get_model_selection_classifier(each), present, None if piped else width)
             check_pipeline_weights(_get_model_selection_classifier(each), blocks)
-        steps = [step for _, step in self.estimator._check_steps()] if piped else [self.estimator]
+        steps = [step for _, step in self.estimator._check_pipeline_steps()] if piped else [self.estimator]
         # Errors in the table are found here, because a fit or a score would find them only after other releases.
         check_pipeline_table(steps, X if blocks is None else counted)
         charge, target = self._charge(run), Target.from_arguments(self.epsilon, self.delta)

@@ -22,18 +22,18 @@ from .accounting.questions.calibration import calibrate
 from .algorithms.driver import check_records_for_algorithm, make_algorithm_source
 from .bound import Bound
 from .composition import Composition
-from .estimators.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
 from .estimators.linear_models import PrivateClassifier
 from .estimators.pca import DPPCA
-from .estimators.preparation import (
+from .estimators.regression import Ridge, validate_regression_block
+from .estimators.shared.labels import check_label_type_of_blocks, must_learn_labels, require_typed_classifier_labels
+from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.preparation import (
     count_classifier_classes_of_block,
-    count_features_of_bounds,
+    count_features_for_preparation,
     list_classifier_classes_of_block,
     read_classifier_labels,
 )
-from .estimators.private_estimator import PrivateEstimator
-from .estimators.regression import Ridge, validate_regression_block
-from .estimators.shared.ownership import mark_as_estimator_part
+from .estimators.shared.private_estimator import PrivateEstimator
 from .estimators.shared.private_fit import wrap_private_fit
 from .estimators.shared.public_facts import UNSCALED
 from .estimators.shared.sklearn_interface import (
@@ -59,7 +59,7 @@ from .records.sources.choose_source import (
     as_source_blocks,
     check_source_blocks_of_numbers,
     is_sparse_matrix,
-    split_sparse_rows,
+    split_sparse_source_rows,
 )
 from .records.stream import scan_blocks
 from .records.views import MappedBlocks
@@ -168,7 +168,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         Returns the pipeline itself. Raises ValueError or TypeError, which names the argument, before anything is
         released, and ``BudgetExceeded`` if the ledger refuses the charge.
         """
-        *_, (_, last) = self._check_steps()
+        *_, (_, last) = self._check_pipeline_steps()
         blocks = as_source_blocks(X, y, _is_pipeline_in_memory(last), texts=True)
         if blocks is None:
             y = require_typed_classifier_labels(y) if is_pipeline_learning_labels(last) else y
@@ -183,8 +183,8 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         target = Target.from_arguments(self.epsilon, self.delta)
         check_pipeline_targets(last, targets)
         if self.ledger is not None:  # a step must not refuse the table after the ledger has paid
-            check_pipeline_table([step for _, step in self._check_steps()], X)
-        plan = self._plan(width, _count_classes_of_pipeline(last, targets))
+            check_pipeline_table([step for _, step in self._check_pipeline_steps()], X)
+        plan = self._plan_pipeline(width, _count_classes_of_pipeline(last, targets))
         payment = LedgerPayment(self.ledger, "PrivatePipeline.fit")
         payment.spend_charge(plan.charge)
         values = X
@@ -226,9 +226,9 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         ``n_classes`` is the number of labels, an integer >= 2. Raises the errors that ``fit`` would raise about the
         settings.
         """
-        return self._plan(_check.check_count_argument("n_features", n_features), n_classes).charge
+        return self._plan_pipeline(_check.check_count_argument("n_features", n_features), n_classes).charge
 
-    def _check_steps(self) -> list[tuple[str, Any]]:
+    def _check_pipeline_steps(self) -> list[tuple[str, Any]]:
         """Returns the steps, with None for "passthrough". Raises TypeError or ValueError for other kinds of steps."""
         steps = [
             (name, None if isinstance(step, str) and step == "passthrough" else step)
@@ -249,11 +249,11 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
                     raise ValueError(f"{setting} of step {name!r} must be None: the pipeline has one for all steps")
         return steps
 
-    def _plan(self, n_features: int, n_classes: int) -> _PipelinePlan:
+    def _plan_pipeline(self, n_features: int, n_classes: int) -> _PipelinePlan:
         """Copies the steps, and plans the charge of each."""
         target = Target.from_arguments(self.epsilon, self.delta)
         make_algorithm_source(self.random_state)
-        steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_steps()]
+        steps = [(name, copy_unfitted_estimator(step)) for name, step in self._check_pipeline_steps()]
         for i, (_, step) in enumerate(steps):
             if self.random_state is not None and hasattr(step, "random_state"):
                 step.set_params(random_state=(int(self.random_state) + 1 + i) % 2**64)
@@ -261,13 +261,13 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         private = [step for _, step in first if hasattr(step, "charge_for")]
         learned = is_pipeline_learning_labels(last)
         if target.epsilon is not None:
-            self._divide_budget(target.epsilon, target.delta, private, last if learned else None)
+            self._divide_pipeline_budget(target.epsilon, target.delta, private, last if learned else None)
         before, known = Composition(), n_features  # 0 where nobody knows before ``fit`` how many features a step gets
         for _, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
             known = _count_features_after_pipeline_step(step, known)
-        features = known or count_features_of_bounds(last.bounds) or n_features
+        features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
         # The last step gets only half of delta. If a last step that is only known to be (epsilon, delta)-DP got the
@@ -288,7 +288,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         )
         return _PipelinePlan(steps, before, found)
 
-    def _divide_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
+    def _divide_pipeline_budget(self, epsilon: float, delta: float, private: list[Any], learner: Any) -> None:
         """Divides the budget among the ``private`` transformers and the learning of labels by ``learner``, if any."""
         share = _check.build_argument_check("[1e-6, 1)")("share", self.share)
         for step in private:
@@ -338,7 +338,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
         """Applies the steps before the last one. Sparse tables are transformed part by part."""
         require_fitted(self, "steps_")
         if is_sparse_matrix(X):
-            return np.concatenate([self._transform_block(part) for part in split_sparse_rows(X)])
+            return np.concatenate([self._transform_block(part) for part in split_sparse_source_rows(X)])
         X = select_columns_to_preprocess(self, X)
         check_shape_to_preprocess(self, X, split_columns_to_preprocess(X), reset=False)
         for _, step in self.steps_[:-1]:

@@ -113,8 +113,8 @@ def privacy(
     """
     scheme = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT
     _check.check_function_argument("progress", progress, "done, total", optional=True)
-    figure = _make_plot_figure()
-    (left, right), runs = figure.subplots(1, 2), _name_plotted_runs(run)
+    figure = _make_figure_for_plots()
+    (left, right), runs = figure.subplots(1, 2), _name_runs_of_plots(run)
     done, total = 0, len(runs) * (_PIECES + 1)
 
     def report_plot_progress() -> None:
@@ -164,7 +164,7 @@ def profile(
     >>> axes.get_xlabel()
     'epsilon (nats)'
     """
-    scheme, named = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT, _name_plotted_runs(run)
+    scheme, named = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT, _name_runs_of_plots(run)
     _plot_profiles(named, axes, least_delta, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
@@ -188,14 +188,14 @@ def tradeoff(
     'type II error (probability)'
     """
     scheme = _DARK if _check.check_flag_argument("dark", dark) else _LIGHT
-    _plot_tradeoffs(_name_plotted_runs(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
+    _plot_tradeoffs(_name_runs_of_plots(run), axes, points, lambda: None, {"width": WIDTH, **options}, scheme)
 
 
 _LEGEND: Mapping[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 3.6}
 """Settings of a legend. The handles are long, so that they show a whole dash."""
 
 
-def _make_plot_figure() -> Figure:
+def _make_figure_for_plots() -> Figure:
     """Returns a figure for two panels. Only this function imports matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -204,7 +204,7 @@ def _make_plot_figure() -> Figure:
     return Figure(figsize=(10.0, 4.8), dpi=160, layout="constrained", facecolor="none")
 
 
-def _name_plotted_runs(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
+def _name_runs_of_plots(run: Composable | Mapping[str, Composable]) -> dict[str, Composition]:
     """Returns compositions by their names. A single run has an empty name."""
     if isinstance(run, Mapping) and not run:
         raise ValueError("run must name at least one composition, got none")
@@ -287,7 +287,7 @@ def list_suffixes() -> tuple[str, ...]:
     >>> "svg" in list_suffixes()
     True
     """
-    return tuple(_make_plot_figure().canvas.get_supported_filetypes())
+    return tuple(_make_figure_for_plots().canvas.get_supported_filetypes())
 
 
 def _format_plot_percent(width: float) -> str:

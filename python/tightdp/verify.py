@@ -113,7 +113,7 @@ class Pair:
         p, q = self.compute_verified_tail_balls(epsilon)
         return p - epsilon.exp() * q
 
-    def reverse_pair(self) -> Pair:
+    def reverse_verified_pair(self) -> Pair:
         """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
@@ -152,7 +152,7 @@ class Reversed(Pair):
         p, q = self.pair.compute_verified_tail_balls(-y)
         return 1 - q, 1 - p
 
-    def reverse_pair(self) -> Pair:
+    def reverse_verified_pair(self) -> Pair:
         return self.pair
 
     def list_verified_grid_anchors(self) -> list[arb]:
@@ -172,7 +172,7 @@ class Reversed(Pair):
 class Symmetric(Pair):
     """A pair with the same curve as its reverse."""
 
-    def reverse_pair(self) -> Pair:
+    def reverse_verified_pair(self) -> Pair:
         return self
 
 
@@ -369,7 +369,7 @@ class Atoms(Pair):
         p, q = (list(accumulate((each[i] for each in masses), initial=(infinity, arb(0))[i])) for i in (0, 1))
         return [top for top, _, _ in ordered], p, q
 
-    def reverse_pair(self) -> Pair:
+    def reverse_verified_pair(self) -> Pair:
         if self.symmetric:
             return self
 
@@ -420,7 +420,7 @@ class Atoms(Pair):
 
         return Atoms(("steps", times, *self.name), compute_table)
 
-    def leave_out_faint_losses(self, faint: arb) -> Atoms:
+    def leave_out_faint_verified_losses(self, faint: arb) -> Atoms:
         """Returns the pair without losses of a mass below ``faint``, whose curves are between 0 and their mass.
 
         Only moments and the mass at infinity may be asked of the result. Its reversed pair is not defined.
@@ -463,7 +463,9 @@ class Sampled(Pair):
 
     def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
         low, high = self.pair.compute_verified_extreme_loss_balls()
-        low = None if self.pair.reverse_pair().compute_infinity_ball() > 0 else low  # Q's mass where P has none
+        low = (
+            None if self.pair.reverse_verified_pair().compute_infinity_ball() > 0 else low
+        )  # Q's mass where P has none
         return compute_sampled_loss_ball(low, self.q), None if high is None else compute_sampled_loss_ball(high, self.q)
 
     def compute_infinity_ball(self) -> arb:
@@ -554,8 +556,8 @@ class Told(Pair):
         (p, q), (r, s) = self.one.compute_verified_tail_balls(y), self.other.compute_verified_tail_balls(y)
         return self.average_balls(p, r), self.average_balls(q, s)
 
-    def reverse_pair(self) -> Pair:
-        return Told(self.one.reverse_pair(), self.other.reverse_pair(), self.low, self.high)
+    def reverse_verified_pair(self) -> Pair:
+        return Told(self.one.reverse_verified_pair(), self.other.reverse_verified_pair(), self.low, self.high)
 
     def compute_infinity_ball(self) -> arb:
         return self.average_balls(self.one.compute_infinity_ball(), self.other.compute_infinity_ball())
@@ -575,7 +577,7 @@ class EitherOrder(Symmetric):
     pair: Pair
 
     def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
-        back = self.pair.reverse_pair()
+        back = self.pair.reverse_verified_pair()
         here, there = self.pair.evaluate_curve_ball(y), back.evaluate_curve_ball(y)
         if here > there or here < there:
             return (self.pair if here > there else back).compute_verified_tail_balls(y)
@@ -583,10 +585,12 @@ class EitherOrder(Symmetric):
         return p.union(p + arb((there - here).abs_upper())), q
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
-        return self.pair.evaluate_curve_ball(epsilon).max(self.pair.reverse_pair().evaluate_curve_ball(epsilon))
+        return self.pair.evaluate_curve_ball(epsilon).max(
+            self.pair.reverse_verified_pair().evaluate_curve_ball(epsilon)
+        )
 
     def compute_infinity_ball(self) -> arb:
-        return self.pair.compute_infinity_ball().max(self.pair.reverse_pair().compute_infinity_ball())
+        return self.pair.compute_infinity_ball().max(self.pair.reverse_verified_pair().compute_infinity_ball())
 
 
 @dataclass(frozen=True)
@@ -600,8 +604,8 @@ class RecordChain(Pair):
     parts: tuple[tuple[Pair, int], ...]
     size: int
 
-    def reverse_pair(self) -> Pair:
-        return RecordChain(tuple((pair.reverse_pair(), count) for pair, count in self.parts), self.size)
+    def reverse_verified_pair(self) -> Pair:
+        return RecordChain(tuple((pair.reverse_verified_pair(), count) for pair, count in self.parts), self.size)
 
     def bound_verified_chain_link(self, e: Fraction, points: int) -> arb:
         """Returns an upper bound of delta at the epsilon ``e`` for a single record. Changes the precision to 128."""
@@ -733,7 +737,7 @@ class NormalMixtures(Pair):
         """The hash, computed once: fractions take long to be hashed."""
         return hash((self.ahead, self.behind))
 
-    def reverse_pair(self) -> Pair:
+    def reverse_verified_pair(self) -> Pair:
         return NormalMixtures(*(tuple((-a, p) for a, p in side) for side in (self.behind, self.ahead)))
 
     def list_verified_extreme_shifts(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
@@ -999,7 +1003,7 @@ def merge_verified_pairs_of_run(parts: list[tuple[Pair, int]]) -> Run:
 
 def reverse_verified_pairs_of_run(run: Run) -> Run:
     """Returns the composition of the reversed pairs."""
-    return merge_verified_pairs_of_run([(pair.reverse_pair(), count) for pair, count in run.items()])
+    return merge_verified_pairs_of_run([(pair.reverse_verified_pair(), count) for pair, count in run.items()])
 
 
 def list_verified_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: bool, points: int) -> Iterator[Proof]:
@@ -1290,7 +1294,10 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
     """
     if smooth:
         ctx.prec, faint = 64, arb(max(scale, 1e-300)) / 2 ** (bits + 6) / sum(run.values())
-        run = {pair.leave_out_faint_losses(faint) if isinstance(pair, Atoms) else pair: n for pair, n in run.items()}
+        run = {
+            pair.leave_out_faint_verified_losses(faint) if isinstance(pair, Atoms) else pair: n
+            for pair, n in run.items()
+        }
     plan = plan_verified_inversion(run, epsilon, bits, smooth)
     c, h, n = plan.c, plan.h, plan.n
     ranges, middle, finite = [range(n)], arb(0), [pair for pair in run if isinstance(pair, Atoms)]
@@ -2082,7 +2089,7 @@ def _build_verified_given_row(m: dict[str, Any], k: int) -> TableRow:
     _check_losses_of_certificate(m, found, lower)
     if k == 1 or m["mirrored"]:
         return TableRow([(found, 1)], [[(lower, 1)]])
-    return TableRow([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_pair(), 1)]])
+    return TableRow([(EitherOrder(found), 1)], [[(lower, 1)], [(lower.reverse_verified_pair(), 1)]])
 
 
 def _check_losses_of_certificate(m: dict[str, Any], upper: Atoms, lower: Atoms) -> None:
@@ -2092,7 +2099,7 @@ def _check_losses_of_certificate(m: dict[str, Any], upper: Atoms, lower: Atoms) 
     hidden = sum((to_ball(p) * (-to_ball(y + m["loss_error"])).exp() for y, p in given), to_ball(m["minus_infinity"]))
     if hidden > 1 + arb(2) ** -29:
         raise Unverified("the probabilities of given losses are not those of P")
-    back = Atoms(("checked", *upper.name), upper.build_atom_balls).reverse_pair()
+    back = Atoms(("checked", *upper.name), upper.build_atom_balls).reverse_verified_pair()
     points = {*m["losses"], *(m["optimistic"][0] if m["optimistic"] else ()), *(-y for y in m["losses"])}
     WORK.count_certificate_work(4 * len(points) * len(given))
     for y in map(to_ball, points):
@@ -2225,7 +2232,7 @@ def _build_verified_draws_row(m: dict[str, Any], k: int) -> TableRow:
     if lost:
         upper.append((_build_verified_approximate_atoms(Fraction(0), lost), 1))
     attained = NormalMixtures(list_shifts(far, Fraction(1), lost), ZERO_SHIFT)
-    orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_pair(), 1)]]
+    orders: list[list[tuple[Pair, int]]] = [[(attained, 1)], [(attained.reverse_verified_pair(), 1)]]
     return TableRow(upper, orders[:1] if m.get("special") else orders)
 
 
@@ -2431,7 +2438,7 @@ def _join_verified_sampled_row(base: TableRow, member: TableRow, q: Fraction) ->
     The sampled pairs of ``member`` are attained in both orders, on data sets whose other records are all alike.
     """
     attained = _map_verified_table_row(member, lambda pair: sample_verified_pair(pair, q)).lower
-    lower = [each for one in attained for each in (one, [(pair.reverse_pair(), n) for pair, n in one])]
+    lower = [each for one in attained for each in (one, [(pair.reverse_verified_pair(), n) for pair, n in one])]
     return TableRow(_map_verified_table_row(base, lambda pair: Joined(pair, q)).upper, lower)
 
 
@@ -2449,7 +2456,7 @@ class Field(NamedTuple):
     read: Callable[[Any], Any]
     accepted: str
 
-    def read_entry(self, place: str, value: Any) -> Any:
+    def read_certificate_entry(self, place: str, value: Any) -> Any:
         """Returns the value of the entry at ``place``. Raises Unverified, which names the place, for other values."""
         try:
             return self.read(value)
@@ -2522,7 +2529,7 @@ UNSAMPLED = (
 """Mechanisms that no sample contains: they have no output without the record, or are sampled already."""
 
 
-def build_sampled_mechanism_reader(*refused: str) -> Field:
+def build_certificate_sample_reader(*refused: str) -> Field:
     """Returns the reader of a mechanism on a sample. The mechanisms that ``refused`` names are refused."""
 
     def read_field(value: Any) -> dict[str, Any]:
@@ -2570,7 +2577,9 @@ def read_certificate_composition(place: str, value: Any) -> list[tuple[dict[str,
     for i, part in enumerate(value):
         if type(part) is not list or len(part) != 2:
             raise _build_certificate_refusal(f"{place}[{i}]", "a pair [mechanism, count]", part)
-        found.append((read_certificate_mechanism(part[0]), NATURAL.read_entry(f"the count of {place}[{i}]", part[1])))
+        found.append(
+            (read_certificate_mechanism(part[0]), NATURAL.read_certificate_entry(f"the count of {place}[{i}]", part[1]))
+        )
     return found
 
 
@@ -2600,10 +2609,10 @@ OPTIMISTIC = Field(
 RELATION = Field(read_certificate_relation, "add_or_remove, replace or any")
 COMPOSABLE = Field(read_certificate_group, "a mechanism or a composition")
 GAUSSIAN = Field(read_certificate_gaussian, "a Gaussian")
-SAMPLED = build_sampled_mechanism_reader(*UNSAMPLED)
+SAMPLED = build_certificate_sample_reader(*UNSAMPLED)
 # A mixture says how often a record contributes when it is added. A record that takes the place of another one, or that
 # is in chosen steps alone, is not proved to contribute as often.
-SAMPLED_WHOLE = build_sampled_mechanism_reader(*UNSAMPLED, "MixtureOfGaussians")
+SAMPLED_WHOLE = build_certificate_sample_reader(*UNSAMPLED, "MixtureOfGaussians")
 NOTHING = TableRow([], [[]])
 PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRow], str]] = {
     "Gaussian": (
@@ -2753,7 +2762,9 @@ def read_certificate_mechanism(plain: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"type": kind}
     if set(plain) != {"type", *fields}:
         raise Unverified(f"{kind} has the entries {', '.join(fields)}")
-    found.update({name: field.read_entry(f"{name} of {kind}", plain[name]) for name, field in fields.items()})
+    found.update(
+        {name: field.read_certificate_entry(f"{name} of {kind}", plain[name]) for name, field in fields.items()}
+    )
     if kind == "FixedSizeSampled" and found["sample_size"] > found["dataset_size"]:
         raise Unverified("sample_size is at most dataset_size")
     if kind == "Group" and not count_largest_group_of_certificate(found):
@@ -2811,12 +2822,14 @@ def read_certificate(text: str) -> Claim:
     if plain["neighbors"] not in RELATIONS:
         raise _build_certificate_refusal("neighbors", f"one of {', '.join(RELATIONS)}", plain["neighbors"])
     asked, given = ("epsilon", "delta") if isinstance(plain["epsilon"], list) else ("delta", "epsilon")
-    at = build_certificate_number_reader(-math.inf).read_entry(given, plain[given])
+    at = build_certificate_number_reader(-math.inf).read_certificate_entry(given, plain[given])
     if asked == "epsilon" and not 0 <= at < 1:
         raise _build_certificate_refusal("delta", "a number in [0, 1)", plain["delta"])
     if type(plain[asked]) is not list or len(plain[asked]) != 2:
         raise Unverified("epsilon or delta must be a list of two numbers, the lower and the upper end")
-    lower, upper = (None if end == "inf" else NUMBER.read_entry(f"an end of {asked}", end) for end in plain[asked])
+    lower, upper = (
+        None if end == "inf" else NUMBER.read_certificate_entry(f"an end of {asked}", end) for end in plain[asked]
+    )
     if upper is not None and (lower is None or upper < lower):
         raise Unverified(f"the ends of {asked} must ascend")
     composition = read_certificate_composition("composition", plain["composition"])
@@ -2841,7 +2854,9 @@ def list_certificate_orders(claim: Claim) -> list[tuple[str, Run, list[Run]]]:
 
     found = []
     for order in ("replace",) if k == 2 else ("remove", "add") if "_" in claim.neighbors else (claim.neighbors,):
-        turn: Callable[[Pair], Pair] = (lambda pair: pair.reverse_pair()) if order == "add" else (lambda pair: pair)
+        turn: Callable[[Pair], Pair] = (
+            (lambda pair: pair.reverse_verified_pair()) if order == "add" else (lambda pair: pair)
+        )
         choices = range(max((len(each.lower) for each, _ in rows), default=1))
         found.append((order, compose_rows(-1, turn), [compose_rows(i, turn) for i in choices]))
     return found

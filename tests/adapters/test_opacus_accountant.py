@@ -189,14 +189,14 @@ def test_little_noise(history, excess):
 @pytest.mark.parametrize("sigma", [0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4])
 def test_work_at_little_noise(sigma, monkeypatch):
     """Of questions that are asked for the first time, in products of nodes and abscissae: a billion take 0.3 s."""
-    work, plain = [], contour.bound_contour_epsilon_with_gaussian
+    work, plain = [], contour.run_contour_engine_with_gaussian
 
     def counted(*question):
         found, products = plain(*question)
         work.append(products)
         return found, products
 
-    monkeypatch.setattr(contour, "bound_contour_epsilon_with_gaussian", counted)
+    monkeypatch.setattr(contour, "run_contour_engine_with_gaussian", counted)
     for q, steps in [(1e-4, 10**5), (1e-3, 10), (1e-3, 1000), (0.01, 10**6), (0.1, 30), (0.5, 10)]:
         for delta in (1e-5, 0.5):
             work.clear()

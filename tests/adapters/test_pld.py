@@ -95,7 +95,7 @@ def test_exact_behind():
 def test_the_grid_is_made_when_it_is_read():
     found = pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000)
     found.get_epsilon_for_delta(1e-5)
-    assert "_grid_distribution" not in vars(found)
+    assert "_exported_pld" not in vars(found)
     run = found.composition
     for pmf, direction in ((found._pmf_remove, "remove"), (found._pmf_add, "add")):
         for epsilon in (0.0, 0.5, 2.0):

@@ -13,8 +13,8 @@ import numpy as np
 from budgets import Unlimited
 
 import tightdp as dp
-from tightdp.estimators.labels import compute_label_charge, release_classifier_labels
 from tightdp.estimators.second_moment import build_second_moment_query
+from tightdp.estimators.shared.labels import compute_label_charge, release_classifier_labels
 from tightdp.model_selection import PrivateSearchCV, _TablePart, find_covering_search_run
 from tightdp.preprocessing import quantiles
 from tightdp.release_gate.count_threshold import compute_count_noise_and_threshold

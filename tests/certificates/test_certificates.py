@@ -140,7 +140,7 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
                                                   verify.ZERO_SHIFT),
         "three steps": integers.sample_verified_pair(share).join_verified_steps(3),
         "answers": verify._build_verified_randomized_response_atoms(verify.Fraction(1, 3), 4),
-        "reversed": sampled.reverse_pair(),
+        "reversed": sampled.reverse_verified_pair(),
     }[name]  # fmt: skip
     arb = verify.arb
     with_precision, verify.ctx.prec = verify.ctx.prec, 200
@@ -169,7 +169,7 @@ def test_a_lattice_of_steps_that_are_joined_is_on_either_side_of_the_sum_over_al
     mp, verify.ctx.prec = pytest.importorskip("mpmath").mp, 200
     q = verify.Fraction(1, 10)
     pair = verify._build_verified_response_atoms(verify.Fraction(1)).sample_verified_pair(q)
-    run = {pair.reverse_pair() if reverse else pair: steps}
+    run = {pair.reverse_verified_pair() if reverse else pair: steps}
     with mp.workdps(40):
         likely = 1 / (1 + mp.exp(-1))
         r = [1 - likely, likely]
@@ -221,7 +221,7 @@ def test_a_transform_decays_at_least_as_fast_as_it_is_said_to(name):
     pair = {
         "Laplace": noise,
         "sampled Laplace": verify.Sampled(noise, verify.Fraction(1, 10)),
-        "added": verify.Sampled(noise, verify.Fraction(1, 10)).reverse_pair(),
+        "added": verify.Sampled(noise, verify.Fraction(1, 10)).reverse_verified_pair(),
         "bounded range": verify.Envelope(verify.Fraction(1, 2)),
         "Gaussian": verify.Normal(verify.Fraction(1, 3)),
     }[name]
@@ -310,7 +310,7 @@ def test_a_kernel_with_added_noise_is_above_its_own_by_at_most_the_density_that_
 def test_a_smoothed_transform_is_on_either_side_of_the_sum_over_all_outputs(reverse, bits):
     """Steps of two losses: the sum over how many steps have which one is exact."""
     pair = verify._build_verified_response_atoms(verify.Fraction(1)).sample_verified_pair(verify.Fraction(1, 10))
-    run = {pair.reverse_pair() if reverse else pair: 60}
+    run = {pair.reverse_verified_pair() if reverse else pair: 60}
     for epsilon in (0.0, 0.4, 1.0):
         verify.ctx.prec = 200
         truth = verify.sum_verified_outcome_balls(run, None, verify.arb(epsilon))

@@ -140,8 +140,8 @@ def test_a_file_of_another_version(file):
 
 def test_a_mechanism_of_another_version(file, monkeypatch):
     accountant = "tightdp.accounting.running_accounts.accountant"
-    monkeypatch.setattr(f"{accountant}.to_plain_mechanism", lambda mechanism: {"type": "Mist", "sigma": 1.0})
-    monkeypatch.setattr(f"{accountant}.from_plain_mechanism", lambda *given: dp.Gaussian(50.0))
+    monkeypatch.setattr(f"{accountant}.to_mechanism_json", lambda mechanism: {"type": "Mist", "sigma": 1.0})
+    monkeypatch.setattr(f"{accountant}.from_mechanism_json", lambda *given: dp.Gaussian(50.0))
     dp.Ledger(file).spend(dp.Gaussian(50.0))
     monkeypatch.undo()
     refused(file, "entry 9 cannot be read by this version of tightdp")

@@ -10,7 +10,7 @@ from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import Chain, ColumnTransformer, MinMaxScaler, OneHotEncoder
 from tightdp.records.record_cells import (
     as_column_of_cells,
-    as_labels_of_one_cell_kind,
+    as_labels_of_record_cells,
     as_table_of_record_cells,
     as_targets_of_record_cells,
     convert_cells_to_text,
@@ -61,8 +61,8 @@ def test_a_matrix_of_classes_that_no_record_has_costs_nothing(tmp_path):
 
 
 def test_lists_of_labels_have_one_kind_or_are_refused():
-    assert as_labels_of_one_cell_kind([1, np.int8(2)]).dtype == np.int64
-    assert as_labels_of_one_cell_kind([True, np.bool_(False)]).dtype == np.bool_
+    assert as_labels_of_record_cells([1, np.int8(2)]).dtype == np.int64
+    assert as_labels_of_record_cells([True, np.bool_(False)]).dtype == np.bool_
     assert as_targets_of_record_cells([0.5, np.float32(0.1)]).tolist() == [0.5, float(np.float32(0.1))]
     for cells in ([1, "1"], [1, True], [1, 1.0], [1, 2**63], [1, None], [1, [1]]):
         assert as_targets_of_record_cells(cells).tolist() == cells and as_targets_of_record_cells(cells).dtype == object

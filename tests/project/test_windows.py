@@ -75,8 +75,8 @@ from tightdp.torch.run.checkpoint import Checkpoint
 folder = tempfile.mkdtemp()
 first = Checkpoint(folder)
 assert first.read({}) is None
-first.begin_run({"a": 1}, {})
-first.record_run_charges(types.SimpleNamespace(), "run")
+first.begin_checkpoint({"a": 1}, {})
+first.record_checkpoint_charges(types.SimpleNamespace(), "run")
 first.charge(3)
 assert os.path.getsize(os.path.join(folder, "charged")) == 3 and len(held) == 1
 del first

@@ -77,8 +77,8 @@ def at(point, when):
     {
         "before the key": lambda: around(make_run, "RunKey", before=True),
         "after the ledger": lambda: around(dp.Ledger, "spend"),
-        "before run.json": lambda: around(checkpoint.Checkpoint, "begin_run", before=True),
-        "after run.json": lambda: around(checkpoint.Checkpoint, "begin_run"),
+        "before run.json": lambda: around(checkpoint.Checkpoint, "begin_checkpoint", before=True),
+        "after run.json": lambda: around(checkpoint.Checkpoint, "begin_checkpoint"),
         "before the first exchange": lambda: around(PrivateRun, "_move_parts_of_private_run"),
         "before the charge": lambda: (
             around(RunAccount, "spend", before=True),
@@ -107,14 +107,14 @@ def life(rank, size, case, number, algorithm, point, victim):
         late = {"before saving": 5, "in the loss": 4, **dict.fromkeys(SHARE, 2)}
         at(point, late.get(point, 1 if point in POINTS[:4] + POINTS[-1:] else 3))
     log = (case / f"releases-{number}-{rank}").open("a", buffering=1)
-    released = SharedRun._release_step_sums
+    released = SharedRun._release_run_sums
 
     def seen(run, sums):
         found = list(released(run, sums))
         log.write(json.dumps([run.steps_, found[0].flatten()[:3].tolist()]) + "\n")
         return found
 
-    SharedRun._release_step_sums = seen
+    SharedRun._release_run_sums = seen
     sums, choose = (case / f"sums-{number}-{rank}").open("a", buffering=1), NormShareAccount.choose_norm_share_of_plan
     NormShareAccount.choose_norm_share_of_plan = lambda account, released: (
         sums.write(f"{released!r}\n"),

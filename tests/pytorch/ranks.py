@@ -120,7 +120,7 @@ def shares(physical_size):
     run = private(mlp(), table(RECORDS), noise_multiplier=1.0, random_state=SEED, batch_size=3,
                   physical_size=physical_size)  # fmt: skip
     return [
-        ([piece.tolist() for piece in run.loader._cut_physical_batches_of_loader(batch.rows)], batch.rows.tolist())
+        ([piece.tolist() for piece in run.loader._cut_poisson_loader_batches(batch.rows)], batch.rows.tolist())
         for batch in run.loader
     ]
 

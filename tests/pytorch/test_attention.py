@@ -89,7 +89,7 @@ def test_attention_that_is_refused(settings, other, why, monkeypatch):
     if settings:
         with pytest.raises(ValueError, match=r"attention \(MultiheadAttention\) is none.*add_bias_kv.*kdim"):
             private(Crossed(), dataset, **options)
-        monkeypatch.setattr(make_run, "check_one_pass_layers", lambda model: None)
+        monkeypatch.setattr(make_run, "check_ghost_clipping_layers", lambda model: None)
     run = private(Crossed(), dataset, **options)
     with pytest.raises(ValueError, match=f"attention.*{why}"):
         run.step(cross_entropy, next(iter(run.loader)))

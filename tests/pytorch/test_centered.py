@@ -66,7 +66,7 @@ def test_sums_are_of_centred_and_scaled_gradients():
     sums.add(model, cross_entropy, list(records.tensors), 8)
     found = torch.cat([v.reshape(-1) for v in sums.convert_to_floats()]).numpy()
     expected = clipped(rows_by_hand(model, records), sums._center, sums._scale)
-    assert np.allclose(found, expected, rtol=1e-5, atol=8 * run.plan.grid_step)
+    assert np.allclose(found, expected, rtol=1e-5, atol=8 * run.plan.planned_grid_step)
     assert run.plan.sensitivity == 1.0
 
 

@@ -40,13 +40,13 @@ def sums(dataset, loss, *, arithmetic="exact", model=None, seed=7, **given):
     options |= {"random_state": seed, **given}
     model = torch.nn.Linear(5, 2) if model is None else model()
     run = private(model, dataset=dataset, arithmetic=arithmetic, max_norm=MAX_NORM, **options)
-    found, released = [], run._release_step_sums
+    found, released = [], run._release_run_sums
 
     def seen(sums):
         found.extend(total.flatten().clone() for total in sums.convert_to_floats())
         return released(sums)
 
-    run._release_step_sums = seen
+    run._release_run_sums = seen
     run.step(loss, next(iter(run.loader)))
     return torch.cat(found)
 

@@ -70,7 +70,7 @@ def test_sums_are_of_unit_vectors_of_those_that_are_taken(arithmetic):
         begin = next(start)
         return mask[begin : begin + len(given)]
 
-    candidates.select_rows_of_importance_batch = taken
+    candidates.select_importance_loader_rows = taken
     sums = run._begin_step_sums_of_private_run(parameters(model))
     for some in (slice(0, 20), slice(20, 30)):
         part = [t[some] for t in records.tensors]
@@ -90,12 +90,12 @@ def test_records_are_taken_in_proportion_to_their_clipped_norms(later):
     before = np.array([1.0, 1e-3, 0.5, 0.6, 1.5, 0.02, 1.0]) if later else norms
     candidates, hits = ImportanceCandidates(plan, RunKey(World(), int(later))), np.zeros(n)
     for number in range(trials):
-        candidates.begin_norms_of_importance_batch(np.arange(n), np.arange(n), everyone=True)
-        candidates.note_norms_of_importance_batch(before)
+        candidates.begin_importance_loader_norms(np.arange(n), np.arange(n), everyone=True)
+        candidates.note_importance_loader_norms(before)
         candidates.renew_importance_bounds(World())
-        rows = candidates.draw_candidate_rows(number)
-        candidates.begin_norms_of_importance_batch(rows, np.arange(len(rows)), everyone=False)
-        hits[rows] += candidates.select_rows_of_importance_batch(norms[rows])
+        rows = candidates.draw_importance_loader_candidates(number)
+        candidates.begin_importance_loader_norms(rows, np.arange(len(rows)), everyone=False)
+        hits[rows] += candidates.select_importance_loader_rows(norms[rows])
     clipped = np.minimum(np.nan_to_num(norms), 2.0)
     if later:
         clipped = np.minimum(clipped, 2.0 * np.maximum(np.minimum(before, 2.0), 0.05 * 2.0))

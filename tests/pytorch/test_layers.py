@@ -78,7 +78,7 @@ def test_layers_before_any_record_is_read(name, arithmetic, tmp_path):
 def test_the_layers_that_are_refused_are_those_that_one_pass_cannot_clip(name, monkeypatch):
     """Frozen ones are taken, and the pass itself, which does not know types, refuses the others."""
     model = around(name)
-    monkeypatch.setattr(make_run, "check_one_pass_layers", lambda model: None)
+    monkeypatch.setattr(make_run, "check_ghost_clipping_layers", lambda model: None)
     run = private(model, arithmetic="float")
     with pytest.raises(ValueError, match="one-by-one"):
         run.step(loss, next(iter(run.loader)))

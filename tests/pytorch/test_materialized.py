@@ -75,7 +75,7 @@ def exact_sums(model, loss_fn, batch, max_norm, cuts=1):
         part = [tensor[start : start + size] for tensor in batch]
         sums.add(model, loss_fn, part, len(part[0]))
     assert set(sums.gradient_ways.values()) == {"vectorised"}
-    return dict(zip(sums.gradient_ways, sums.convert_to_floats(), strict=True)), run.plan.grid_step
+    return dict(zip(sums.gradient_ways, sums.convert_to_floats(), strict=True)), run.plan.planned_grid_step
 
 
 @pytest.mark.parametrize("case", CASES)

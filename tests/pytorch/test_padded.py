@@ -14,7 +14,7 @@ from test_one_pass import CASES
 
 import tightdp as dp
 from tightdp.torch.algorithm_sums.importance_sums import ExactUnitSums
-from tightdp.torch.batches.batch_places import BatchPlaces, choose_physical_batch_size, draw_batch_places
+from tightdp.torch.batches.batch_places import BatchPlaces, choose_number_of_batch_places, draw_batch_places
 from tightdp.torch.gradient_sums.exact_sums import ExactSums
 from tightdp.torch.gradient_sums.per_example_gradients import PerExampleGradients
 
@@ -52,7 +52,7 @@ def test_the_price_is_what_the_page_says():
         return np.mean([len(draw_batch_places(np.arange(records), size, dp.Philox(k))) for k in range(200)]) / records
 
     assert all(1.25 < rows(32 * size, size) < 1.5 for size in (16, 32)) and 1.8 < rows(8 * 64, 64) < 2.2
-    assert [choose_physical_batch_size(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
+    assert [choose_number_of_batch_places(expected) for expected in (1e-6, 60, 512, 2500, 1e6)] == [8, 8, 64, 64, 64]
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # attention is taken record by record there

@@ -21,7 +21,7 @@ from tightdp.torch.ghost_clipping import products as product_sums
 from tightdp.torch.ghost_clipping.factors import GradientRows, OuterProducts, SummedProducts
 from tightdp.torch.ghost_clipping.position_products import (
     PositionProducts,
-    choose_position_digits,
+    choose_position_product_digits,
     clip_position_products,
     is_product_sum_cheaper,
 )
@@ -45,7 +45,7 @@ def sums_of(factors, shapes, max_norm=1.0, chosen=None):
     plan = private(nn.Linear(2, 2), max_norm=max_norm, arithmetic="products", noise_multiplier=2.0**-6).plan
     sums = ProductSums(plan, parameters)
     sums._add_gradient_factors(factors, len(next(iter(factors.values())).expand_gradient_factors()), chosen)
-    return [total.clone() for total in sums.integers()[1]], plan.grid_step
+    return [total.clone() for total in sums.integers()[1]], plan.planned_grid_step
 
 
 def is_within(totals, grid, max_norm=1.0):
@@ -67,7 +67,7 @@ def add_alone(left, right, factors, bound=2.0**30, digits=15):
 @pytest.mark.parametrize("records, count, left, right", [(1, 2, 5, 7), (3, 9, 40, 33), (5, 70, 3, 2)])
 def test_integers_are_those_of_the_reference(records, count, left, right, digits, dtype):
     bound = 2.0 ** (15 + digits)
-    assert choose_position_digits(bound) == digits
+    assert choose_position_product_digits(bound) == digits
     l, r = torch.randn(records, count, left, dtype=dtype), torch.randn(records, count, right, dtype=dtype)
     norms = (l.transpose(1, 2) @ r).flatten(1).double().norm(dim=1)
     clipped, total = add_alone(l, r, norms, bound, digits)

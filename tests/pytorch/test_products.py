@@ -57,13 +57,13 @@ def test_integers_of_a_record_are_no_longer_than_the_bound(noise_multiplier):
     model, batch = torch.nn.Linear(8, 2000), [1e3 * torch.randn(20, 8), torch.randint(0, 2000, (20,))]
     sums, _ = made(model, 0.37, noise_multiplier)
     plan = sums._plan
-    assert plan.noise_deviation < MOST * plan.grid_step and np.frexp(plan.grid_step)[0] == 0.5
-    assert noise_multiplier > 1 or plan.noise_deviation <= FAST * plan.grid_step
+    assert plan.noise_deviation < MOST * plan.planned_grid_step and np.frexp(plan.planned_grid_step)[0] == 0.5
+    assert noise_multiplier > 1 or plan.noise_deviation <= FAST * plan.planned_grid_step
     for i in range(20):
         sums.clear_gradient_sums()
         sums.add(model, cross_entropy, [tensor[i : i + 1] for tensor in batch], 1)
         squares = sum(m * m for m in map(int, sums.integers()[0]))
-        numerator, denominator = (0.37 / plan.grid_step).as_integer_ratio()
+        numerator, denominator = (0.37 / plan.planned_grid_step).as_integer_ratio()
         assert squares * denominator**2 <= numerator**2
         assert squares == 0 or squares * denominator**2 >= (0.99 * numerator) ** 2
 

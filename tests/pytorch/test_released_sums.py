@@ -106,7 +106,7 @@ def test_a_step_that_fails_leaves_no_records_to_the_next_one(tmp_path, monkeypat
     """The last records wait for their release when the step fails."""
     made = lambda **options: private(batch_size=40, noise_multiplier=1.0, checkpoint=tmp_path, epochs=2, **options)  # noqa: E731
     run = made()
-    monkeypatch.setattr(run, "_make_step_noise_source", lambda: 1 / 0)
+    monkeypatch.setattr(run, "_make_private_run_noise_source", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run.step(cross_entropy, next(iter(run.loader)))
     assert run.steps_ == 1 and run._sums._last is not None

@@ -55,7 +55,7 @@ def test_what_was_built_loads():
 CALLS = {
     "device_count": (),
     "describe": (0,),
-    "device_of": (0,),
+    "find_cuda_device": (0,),
     "clipped_sum": ([(0, 4, 1, 0, 0)], 1, "float32", "float64", 1.0, 0.0, None, 0, 0.0, 0, 0),
     "release_sums": (0, 1, 0, False, 1.0, 1.0, _core.philox_stream(1, 1), 0, 0),
     "add_integer_product": (0, 0, 0, 2, 3, 4, 0, 0),
@@ -82,9 +82,9 @@ def test_every_function_answers_without_a_device():
 
 
 FORMULAS = {
-    "squares_kernel": ["sum_clip_piece_squares"],
+    "squares_kernel": ["sum_device_clip_piece_squares"],
     "factors_kernel": ["device_clip_factor"],
-    "sums_kernel": ["find_clip_segment", "transform_clip_entry", "device_clip_product"],
+    "sums_kernel": ["find_device_clip_segment", "transform_clip_entry", "device_clip_product"],
     "finish_kernel": ["finish_clip_lane"],
     "epsilon_kernel": ["contour::batch_epsilon"],
     "cells_kernel": ["prv::cell_mass"],

@@ -17,7 +17,7 @@ from together import every_instruction_set
 
 import tightdp as dp
 from tightdp import _core
-from tightdp.clipping_and_noise.clipping import find_grid_of_released_sums
+from tightdp.clipping_and_noise.clipping import find_clip_and_noise_grid
 
 DTYPES = [np.float16, np.float32, np.float64]
 WIDTHS = {np.float16: 16, np.float32: 32, np.float64: 64}
@@ -63,7 +63,7 @@ def test_matches_the_reference(shape, dtype):
 def test_a_release_is_the_sum_and_the_rounded_noise(dtype):
     g = gradients((60, 1500), dtype)
     for max_norm, multiplier in ((3.0, 1.7), (3.0, 1e5)):
-        grid = find_grid_of_released_sums(max_norm, multiplier)
+        grid = find_clip_and_noise_grid(max_norm, multiplier)
         total = np.zeros(1500, np.int64)
         _core.clipped_sum(
             [g], [total], max_norm, False, 0.01, None, None, None, 0.0, None, False, None, grid, True, [0]
@@ -317,9 +317,9 @@ def test_the_grid_depends_on_public_numbers_alone():
         grid = dp.exact_grid(max_norm)
         assert math.frexp(grid)[0] == 0.5 and 2**23 <= max_norm / grid < 2**24
         for multiplier in (0.0, 1e-300, 1.0, 63.0):
-            assert find_grid_of_released_sums(max_norm, multiplier) == grid
+            assert find_clip_and_noise_grid(max_norm, multiplier) == grid
         for multiplier in (128.0, 2.0**16, 1e12):
-            assert 2.0**29 <= multiplier * max_norm / find_grid_of_released_sums(max_norm, multiplier) < 2.0**30
+            assert 2.0**29 <= multiplier * max_norm / find_clip_and_noise_grid(max_norm, multiplier) < 2.0**30
     assert dp.exact_grid([3.0, 4.0]) == dp.exact_grid(5.0)
 
 

@@ -86,7 +86,7 @@ def form_by_reference(images, errors, settings):
 @given(st.data())
 def test_gradients_of_convolutions_are_those_of_the_reference_bit_for_bit(data):
     images, errors, given_settings = draw_convolution(data)
-    found = dense.form_dense_convolution_gradients(images, errors, *given_settings)
+    found = dense.form_dense_model_convolution_gradients(images, errors, *given_settings)
     assert_same_bits(found, form_by_reference(images, errors, given_settings))
 
 
@@ -94,7 +94,7 @@ def test_an_image_without_channels_outputs_or_positions():
     ones = ((1, 1),) * 2
     for channels, outputs, positions in ((0, 2, 3), (2, 0, 3), (2, 2, 0)):
         images, errors = np.zeros((2, channels, 3, 3), np.float32), np.zeros((2, outputs, 3, positions), np.float32)
-        found = dense.form_dense_convolution_gradients(images, errors, (1, 1), ones[0], (0, 0), ones[1])
+        found = dense.form_dense_model_convolution_gradients(images, errors, (1, 1), ones[0], (0, 0), ones[1])
         assert found.shape == (2, outputs, channels, 1, 1) and not found.any()
 
 
@@ -103,7 +103,7 @@ def test_shapes_that_do_not_fit_are_refused():
     for given_settings in (((2,), (1,), (0,), (1,)), ((1,), (2,), (1,), (1,)), ((2,), (1,), (0,), (3,)),
                            ((1,), (0,), (0,), (1,)), ((1,), (1,), (-1,), (1,)), ((0,), (1,), (0,), (1,))):  # fmt: skip
         with pytest.raises(ValueError, match="fit one another"):
-            dense.form_dense_convolution_gradients(images, errors, *given_settings)
+            dense.form_dense_model_convolution_gradients(images, errors, *given_settings)
     with pytest.raises(ValueError, match="fit one another"):
         dense.form_dense_product_gradients(images, errors[:, :, :3][:1])
 
@@ -135,7 +135,7 @@ def test_a_record_has_the_same_bits_beside_others(threads):
         assert_same_bits(dense.form_dense_product_gradients(l, r)[2:], np.array(alone[2:]))
     images, errors = g.normal(size=(4, 3, 20, 20)).astype(np.float32), g.normal(size=(4, 40, 9, 9)).astype(np.float32)
     given_settings = ((4, 4), (2, 2), (0, 0), (1, 1))
-    found = dense.form_dense_convolution_gradients(images, errors, *given_settings)
+    found = dense.form_dense_model_convolution_gradients(images, errors, *given_settings)
     assert_same_bits(found, form_by_reference(images, errors, given_settings))
 
 
@@ -151,7 +151,9 @@ def test_a_record_has_the_same_bits_beside_others(threads):
 def test_shapes_whose_sizes_overflow_are_refused(image, output, settings):
     """The first two passed a check of 64-bit integers that wrapped around."""
     with pytest.raises(ValueError, match="must fit one another"):
-        dense.form_dense_convolution_gradients(np.ones((1, 1, *image), "f"), np.ones((1, 1, *output), "f"), *settings)
+        dense.form_dense_model_convolution_gradients(
+            np.ones((1, 1, *image), "f"), np.ones((1, 1, *output), "f"), *settings
+        )
 
 
 DIGEST = """
@@ -162,7 +164,7 @@ h, g = hashlib.sha256(), np.random.default_rng(0)
 def draw(*shape): return g.normal(size=shape).astype(np.float32)
 for t, m, n in ((130, 17, 75), (64, 300, 8), (3, 40, 33)):
     h.update(dense.form_dense_product_gradients(draw(5, t, m), draw(5, t, n)).tobytes())
-h.update(dense.form_dense_convolution_gradients(
+h.update(dense.form_dense_model_convolution_gradients(
     draw(3, 2, 20, 20), draw(3, 9, 10, 10), (5, 3), (2, 2), (2, 1), (1, 1)).tobytes())
 print(_core.isa(), h.hexdigest())
 """

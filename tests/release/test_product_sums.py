@@ -297,12 +297,12 @@ for dtype in (np.float32, np.float64):
         dense.add_dense_model_products(layers, max_norm, totals, grid=dense.choose_dense_product_grid(max_norm))
         for total in totals: h.update(total.tobytes())
     rows, integers = layers[4][0], np.zeros(layers[4][0].shape, np.int32)
-    dense.round_scaled_dense_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
+    dense.round_scaled_dense_model_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
     h.update(integers.tobytes())
     short = np.zeros(rows.shape, np.int16)
     h.update(dense.round_dense_rows_to_integers(rows, 14, 2**15 - 129, short).tobytes())
     h.update(short.tobytes())
-    h.update(dense.compute_dense_inner_products(integers.reshape(7, 43, -1)).tobytes())
+    h.update(dense.compute_dense_model_inner_products(integers.reshape(7, 43, -1)).tobytes())
 print(_core.isa(), h.hexdigest())
 """
 
@@ -322,12 +322,12 @@ def test_inner_products_of_positions_are_exact(shape, kind, largest):
     x[-1, 0] = largest
     x[0] //= 1 + int(np.sqrt(shape[2]))
     wide = x.astype(np.int64)
-    assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+    assert (dense.compute_dense_model_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
 
 
 def test_inner_products_of_the_least_integers_of_16_bits_are_exact():
     x = np.full((1, 4, 32), -(2**15), np.int16)
-    assert (dense.compute_dense_inner_products(x) == 32.0 * 2**30).all()
+    assert (dense.compute_dense_model_inner_products(x) == 32.0 * 2**30).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 40), (1, 4, 64)])  # rows that are copied, and rows that are not
@@ -340,7 +340,7 @@ def test_inner_products_next_to_the_largest_of_32_bits_are_exact(shape):
             x[0, 1] = -x[0, 0]
             wide = x.astype(np.int64)
             assert wide[0, 0] @ wide[0, 0] == 2**31 - 1 + rest
-            assert (dense.compute_dense_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
+            assert (dense.compute_dense_model_inner_products(x) == wide @ wide.transpose(0, 2, 1)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -368,7 +368,7 @@ def test_scaled_rows_are_the_nearest_integers(dtype, kind, most):
     rows[1, :4] = 0.5, 1.5, -0.5, -2.5
     factors[1], factors[3], rows[3, 2] = 1.0, 0.0, np.nan
     found = np.full(rows.shape, 9, kind)
-    dense.round_scaled_dense_rows(rows, factors, most, found)
+    dense.round_scaled_dense_model_rows(rows, factors, most, found)
     expected = np.clip(np.rint(rows.astype(float) * factors[:, None]), -most, most)
     expected[3] = 0
     assert (found == expected).all()

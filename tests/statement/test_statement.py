@@ -14,7 +14,7 @@ import tightdp as dp
 from tightdp.statement.wording import (
     CHARGE_NOTE,
     OTHERS_CHOSE,
-    explain_stated_guarantee,
+    explain_statement_guarantee,
     format_stated_above,
     format_stated_below,
 )
@@ -148,7 +148,7 @@ def test_what_it_means_is_the_power_of_the_best_test():
 def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors):
     """Its trade-off curve has a closed form: beta = max(0, 1 - delta - e^eps alpha, e^-eps (1 - delta - alpha))."""
     beta = max(0.0, 1 - delta - math.exp(epsilon) * 0.01, math.exp(-epsilon) * (1 - delta - 0.01))
-    first, second = explain_stated_guarantee(epsilon, delta, neighbors)
+    first, second = explain_statement_guarantee(epsilon, delta, neighbors)
     said = float(re.search(r"identify at most ([\d.]+) %", second)[1])
     assert 100 * (1 - beta) <= said <= 100 * (1 - beta) * 1.01
     assert math.exp(epsilon) <= float(re.search(r"at most ([\d.]+) times", first)[1]) <= math.exp(epsilon) * 1.01
@@ -156,7 +156,11 @@ def test_the_meaning_holds_for_the_worst_of_the_class(epsilon, delta, neighbors)
 
 
 def test_no_meaning_is_given_to_what_has_none():
-    assert explain_stated_guarantee(math.inf, 1e-5, "add_or_remove") == explain_stated_guarantee(1.0, 1e-5, "add") == ()
+    assert (
+        explain_statement_guarantee(math.inf, 1e-5, "add_or_remove")
+        == explain_statement_guarantee(1.0, 1e-5, "add")
+        == ()
+    )
 
 
 def test_of_many_mechanisms_the_page_lists_some():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.shared.public_facts import describe_estimator_bounds
+from tightdp.estimators.shared.public_facts import describe_public_fact_of_bounds
 from tightdp.records.column_encodings import CategoryColumn, NumberColumn
 from tightdp.statement.column_words import state_fact_of_categories, state_fact_of_labels, state_facts_of_columns
 
@@ -67,7 +67,7 @@ def test_numbers_of_a_column_are_read_back_from_the_words(low):
     assert float(missing.value) == low
     (other,) = state_facts_of_columns([NumberColumn("t", low, np.nextafter(high, np.inf))])
     assert other.value != bounds.value
-    assert describe_estimator_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
+    assert describe_public_fact_of_bounds((low, high)) == f"[{bounds.value.replace(' to ', ', ')}]"
 
 
 def test_whole_numbers_have_no_point():

@@ -21,7 +21,7 @@ from tightdp.records.column_encodings import NumberColumn
 from tightdp.records.sources import rows
 from tightdp.records.sources.rows import Rows
 from tightdp.records.text import find_repeated_column_names
-from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_labels
+from tightdp.statement.column_words import state_fact_of_column_bounds, state_fact_of_labels
 from tightdp.tables.model_file import TableModel
 
 ASKED = ["--epsilon", "1", "--delta", "1e-6"]
@@ -332,7 +332,7 @@ def test_the_longest_line_is_read(tmp_path, monkeypatch):
 def test_predictions_are_no_formulas(tmp_path, capsys):
     run = dp.Gaussian(5.0) * 1
     link = '=HYPERLINK("http://example.org")'
-    facts = state_fact_of_labels(("-1", link)), state_fact_of_bounds("x", 0.0, 1.0)
+    facts = state_fact_of_labels(("-1", link)), state_fact_of_column_bounds("x", 0.0, 1.0)
     public = {fact.name: fact.declared_text for fact in facts}
     statement = dp.Statement("a model", run.epsilon(1e-6), 1e-6, run, public=public)
     weights = np.array([[2.0]]), np.array([-1.0])

@@ -11,7 +11,7 @@ import pytest
 
 import tightdp as dp
 from tightdp.cli import main
-from tightdp.statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_labels
+from tightdp.statement.column_words import state_fact_of_categories, state_fact_of_column_bounds, state_fact_of_labels
 
 RUN = dp.Gaussian(5.0) * 1
 STATED = dp.Statement("a model", RUN.epsilon(1e-6), 1e-6, RUN)
@@ -19,7 +19,7 @@ COLUMNS = [
     {"kind": "number", "name": "age", "low": 20.0, "high": 60.0},
     {"kind": "category", "name": "clinic", "categories": ["north", "south"]},
 ]
-FACTS = [state_fact_of_bounds("age", 20.0, 60.0), state_fact_of_categories("clinic", ("north", "south"))]
+FACTS = [state_fact_of_column_bounds("age", 20.0, 60.0), state_fact_of_categories("clinic", ("north", "south"))]
 PLAIN = {
     "tightdp_model": 1,
     "model": "logistic",

@@ -10,7 +10,7 @@ import pytest
 import tightdp as dp
 from tightdp import audit
 from tightdp.algorithms.building_blocks.algorithm import check_algorithm_release_count
-from tightdp.algorithms.record_count import FREED, SHARE, _divide_algorithm_target, check_algorithm_for_any_count
+from tightdp.algorithms.record_count import FREED, SHARE, _divide_algorithm_target, check_algorithm_for_record_counts
 from tightdp.models.linear import Logistic
 from tightdp.models.model_records import Records
 from tightdp.train import (
@@ -269,7 +269,7 @@ def test_any_number_of_records_has_a_plan(name, epsilon):
     model = LinearModel(FEATURES, Logistic(), intercept=False)
     nothing = Oracle(model, Records(np.zeros((0, FEATURES)), np.zeros(0)), facts)
     target = _divide_algorithm_target(algorithm, facts, Target(epsilon, 1e-5))[0].target
-    check_algorithm_for_any_count(algorithm, facts, target, nothing)
+    check_algorithm_for_record_counts(algorithm, facts, target, nothing)
     for records in (10, 1000, 10**6):
         plan = algorithm.plan(Public(records, FEATURES), target)
         check_algorithm_release_count(plan)

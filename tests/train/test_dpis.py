@@ -211,11 +211,11 @@ def test_sums_of_norms_take_at_most_half_of_epsilon_by_default(epsilon, adapt, n
     settings, target = DPIS(epochs=4, adapt=adapt, norm_share=norm_share), Target(epsilon, 1e-5)
     run = DPISEpochSettings(settings, Public(records, 5), target)
     assert settings.norm_sum_count == (3 if adapt else 0) + (0 if norm_share else 4)
-    assert run.norm_releases.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
+    assert run.dpis_norm_releases.epsilon(1e-5).upper <= epsilon / 2 * (1 + 1e-9)
     assert run.norm_noise >= 0.02 * records
     if settings.norm_sum_count and 0.02 * records < run.norm_noise:  # the largest noise of the two: no less would do
         less = DPISEpochSettings(replace(settings, norm_noise=run.norm_noise / 1.3), Public(records, 5), target)
-        assert less.norm_releases.epsilon(1e-5).lower > epsilon / 2
+        assert less.dpis_norm_releases.epsilon(1e-5).lower > epsilon / 2
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])

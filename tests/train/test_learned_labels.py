@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import tightdp as dp
-from tightdp.estimators.labels import compute_label_charge, count_records_of_estimator_labels, select_classifier_labels
+from tightdp.estimators.shared.labels import (
+    compute_label_charge,
+    count_records_of_estimator_labels,
+    select_classifier_labels,
+)
 from tightdp.model_selection import PrivateSearchCV
 from tightdp.pipeline import PrivatePipeline
 from tightdp.preprocessing import MinMaxScaler

@@ -9,7 +9,7 @@ import pytest
 
 from tightdp.algorithms.building_blocks.public_step_length import (
     bound_curvature_for_step_length,
-    choose_sgd_step_length,
+    choose_public_step_length,
 )
 from tightdp.algorithms.noisygd import _choose_noisygd_momentum
 from tightdp.models.linear import Logistic
@@ -39,7 +39,7 @@ def test_no_record_bends_more_along_the_intercept_and_some_come_close(max_norm):
 @pytest.mark.parametrize("max_norm", [0.1, 1.0])
 def test_the_limit_is_where_steps_begin_to_diverge(momentum, max_norm):
     curvature = bound_curvature_for_step_length(max_norm)
-    longest = choose_sgd_step_length(Public(1, 2), math.inf, max_norm, momentum)
+    longest = choose_public_step_length(Public(1, 2), math.inf, max_norm, momentum)
     for factor, shrinks in ((0.99, True), (1.01, False)):
         step, w = SGD(factor * longest.learning_rate, momentum).make_stepper(1), np.ones(1)
         for _ in range(4000):
@@ -54,11 +54,11 @@ def test_default_steps_converge_along_the_intercept(algorithm, max_norm, monkeyp
     found = []
 
     def recorded(*arguments):
-        found.append(choose_sgd_step_length(*arguments))
+        found.append(choose_public_step_length(*arguments))
         return found[-1]
 
     for module in ("noisygd", "building_blocks.public_step_length"):
-        monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_sgd_step_length", recorded)
+        monkeypatch.setattr(f"tightdp.algorithms.{module}.choose_public_step_length", recorded)
     shorter = {"steps": 20} if algorithm is NoisyGD else {"epochs": 1}
     X, y = np.ones((500, 2)), np.arange(500) % 2
     settings = {"epsilon": 50.0, "delta": 1e-5, "public_size": 10**8, "random_state": 0}

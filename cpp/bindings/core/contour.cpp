@@ -20,7 +20,7 @@ Direction read_python_direction(const std::string& name) {
 
 // Returns a result as (status, lower, upper, errors, nodes, abscissae). Here `errors` is the error budget (aliasing,
 // truncation, quadrature, rounding).
-py::tuple make_python_result(const Result& r) {
+py::tuple make_python_contour_result(const Result& r) {
     return py::make_tuple(kStatus[static_cast<int>(r.status)], r.lower, r.upper,
                           py::make_tuple(r.aliasing, r.truncation, r.quadrature, r.rounding), r.nodes,
                           r.abscissae);
@@ -41,7 +41,7 @@ void bind_contour_question(py::module_& m, const char* name, Question question, 
             parts.reserve(sampled.size());
             for (const auto& [sigma, q, count] : sampled) parts.push_back({sigma, q, count});
             const Direction of = read_python_direction(pair);
-            return make_python_result(
+            return make_python_contour_result(
                 tightdp::bindings::run_unlocked([&] { return question(Composition{parts, mu2, of}, at, tolerance); }));
         },
         "sampled"_a, "mu2"_a, "pair"_a, py::arg(at_name), "tolerance"_a);
@@ -81,7 +81,7 @@ void bind_contour(py::module_& m) {
         .def(
             "epsilon",
             [](GrowingRun& run, double delta, double tolerance) {
-                return make_python_result(
+                return make_python_contour_result(
                     tightdp::bindings::run_unlocked([&] { return run.epsilon(delta, tolerance); }));
             },
             "delta"_a, "tolerance"_a);

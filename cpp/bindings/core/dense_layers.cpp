@@ -19,7 +19,7 @@ using Vector = Matrix<double>;
 using Targets = Matrix<std::int64_t>;
 
 template <class A>
-std::int64_t numpy_extent(const A& array, int axis) {
+std::int64_t numpy_layer_extent(const A& array, int axis) {
     return static_cast<std::int64_t>(array.shape(axis));
 }
 
@@ -37,8 +37,8 @@ Matrix<T> affine(const Matrix<T>& inputs, const Matrix<T>& weights, const std::o
     require_fitting_numpy(inputs.ndim() == 2 && weights.ndim() == 2 && inputs.shape(1) == weights.shape(1) &&
                           (!bias || bias->size() == weights.shape(0)));
     return fill_new_numpy<T>({inputs.shape(0), weights.shape(0)}, [&](T* scores) {
-        tightdp::affine(inputs.data(), numpy_extent(inputs, 0), numpy_extent(inputs, 1), weights.data(),
-                        numpy_extent(weights, 0), data_or_null(bias), scores);
+        tightdp::affine(inputs.data(), numpy_layer_extent(inputs, 0), numpy_layer_extent(inputs, 1), weights.data(),
+                        numpy_layer_extent(weights, 0), data_or_null(bias), scores);
     });
 }
 
@@ -49,7 +49,7 @@ std::pair<Vector, Vector> row_units(const Matrix<T>& x, bool bias, int digits) {
     double *const factor = rounding_factors.mutable_data(), *const square = squares.mutable_data();
     {
         py::gil_scoped_release release;
-        tightdp::row_units(x.data(), numpy_extent(x, 0), numpy_extent(x, 1), bias, digits, factor, square);
+        tightdp::row_units(x.data(), numpy_layer_extent(x, 0), numpy_layer_extent(x, 1), bias, digits, factor, square);
     }
     return {rounding_factors, squares};
 }
@@ -58,7 +58,7 @@ template <class T>
 tightdp::LossRequest<T> read_numpy_loss_request(int kind, double width, const Matrix<T>& z, const Targets& targets) {
     require_fitting_numpy(z.ndim() == 2 && targets.size() == z.shape(0));
     return {
-        static_cast<tightdp::LossKind>(kind), width, z.data(), targets.data(), numpy_extent(z, 0), numpy_extent(z, 1)};
+        static_cast<tightdp::LossKind>(kind), width, z.data(), targets.data(), numpy_layer_extent(z, 0), numpy_layer_extent(z, 1)};
 }
 
 template <class T>
@@ -99,8 +99,8 @@ void outer_sum(const std::vector<Layer<T>>& layers, double bound, double inverse
                               transform.has_value() == std::get<5>(layers.front()).has_value());
         tightdp::DenseLayer layer{x.data(),
                                   errors.data(),
-                                  numpy_extent(x, 1),
-                                  numpy_extent(errors, 1),
+                                  numpy_layer_extent(x, 1),
+                                  numpy_layer_extent(errors, 1),
                                   bias,
                                   rounding_factors.data(),
                                   squares.data(),
@@ -153,7 +153,7 @@ tightdp::ProductSum read_numpy_product_sum(const std::vector<Product<T>>& layers
             require_fitting_numpy(total.size() == x.shape(1) * errors.shape(1));
             request.totals.push_back(total.mutable_data());
         }
-        request.layers.push_back({x.data(), errors.data(), numpy_extent(x, 1), numpy_extent(errors, 1), false,
+        request.layers.push_back({x.data(), errors.data(), numpy_layer_extent(x, 1), numpy_layer_extent(errors, 1), false,
                                   rounding_factors.data(), squares.data(), nullptr, nullptr, nullptr, 0,
                                   errors.shape(1) == 1});
     }
@@ -206,8 +206,8 @@ void add_integer_product(const Matrix<std::int32_t>& w, const Matrix<std::int16_
     require_fitting_numpy(w.ndim() == 2 && q.ndim() == 2 && w.shape(0) == q.shape(0) && sums.ndim() == 2 &&
                           sums.shape(0) == w.shape(1) && sums.shape(1) == q.shape(1));
     require_fitting_numpy(largest_product >= 0 && largest_product <= tightdp::kLargestIntegerProduct);
-    const tightdp::IntegerProduct p{w.data(),           q.data(),        numpy_extent(w, 0), numpy_extent(w, 1),
-                                    numpy_extent(q, 1), largest_product, sums.mutable_data()};
+    const tightdp::IntegerProduct p{w.data(),           q.data(),        numpy_layer_extent(w, 0), numpy_layer_extent(w, 1),
+                                    numpy_layer_extent(q, 1), largest_product, sums.mutable_data()};
     py::gil_scoped_release release;
     tightdp::add_integer_product(p);
 }
@@ -216,7 +216,7 @@ template <class T, class Integer>
 void scale_position_rows(const Matrix<T>& x, const Vector& factors, Integer most, Matrix<Integer> out) {
     require_fitting_numpy(x.ndim() == 2 && out.ndim() == 2 && x.shape(0) == out.shape(0) &&
                           x.shape(1) == out.shape(1) && factors.size() == x.shape(0));
-    const tightdp::ScaledRows<T, Integer> rows{x.data(), numpy_extent(x, 0),   numpy_extent(x, 1), factors.data(),
+    const tightdp::ScaledRows<T, Integer> rows{x.data(), numpy_layer_extent(x, 0),   numpy_layer_extent(x, 1), factors.data(),
                                                most,     out.mutable_data()};
     py::gil_scoped_release release;
     tightdp::scale_position_rows(rows);
@@ -229,7 +229,7 @@ Vector round_position_rows(const Matrix<T>& x, int digits, std::int16_t most, Ma
     std::int16_t* const integers = out.mutable_data();
     return fill_new_numpy<double>({x.shape(0)}, [&](double* factors) {
         tightdp::round_position_rows<T>(
-            {x.data(), numpy_extent(x, 0), numpy_extent(x, 1), digits, most, factors, integers});
+            {x.data(), numpy_layer_extent(x, 0), numpy_layer_extent(x, 1), digits, most, factors, integers});
     });
 }
 
@@ -238,7 +238,7 @@ Vector multiply_positions(const Matrix<Integer>& x) {
     require_fitting_numpy(x.ndim() == 3);
     return fill_new_numpy<double>({x.shape(0), x.shape(1), x.shape(1)}, [&](double* out) {
         tightdp::multiply_positions<Integer>(
-            {x.data(), numpy_extent(x, 0), numpy_extent(x, 1), numpy_extent(x, 2), nullptr, out});
+            {x.data(), numpy_layer_extent(x, 0), numpy_layer_extent(x, 1), numpy_layer_extent(x, 2), nullptr, out});
     });
 }
 
@@ -246,8 +246,8 @@ Matrix<float> form_product_gradients(const Matrix<float>& left, const Matrix<flo
     require_fitting_numpy(left.ndim() == 3 && right.ndim() == 3 && left.shape(0) == right.shape(0) &&
                           left.shape(1) == right.shape(1));
     return fill_new_numpy<float>({left.shape(0), left.shape(2), right.shape(2)}, [&](float* out) {
-        tightdp::form_product_gradients({left.data(), right.data(), numpy_extent(left, 0), numpy_extent(left, 1),
-                                         numpy_extent(left, 2), numpy_extent(right, 2), out});
+        tightdp::form_product_gradients({left.data(), right.data(), numpy_layer_extent(left, 0), numpy_layer_extent(left, 1),
+                                         numpy_layer_extent(left, 2), numpy_layer_extent(right, 2), out});
     });
 }
 
@@ -258,9 +258,9 @@ Matrix<float> form_convolution_gradients(const Matrix<float>& images, const Matr
     require_fitting_numpy(images.ndim() == 5 && errors.ndim() == 5 && images.shape(0) == errors.shape(0));
     tightdp::ConvolutionGradients request{images.data(),
                                           errors.data(),
-                                          numpy_extent(images, 0),
-                                          numpy_extent(images, 1),
-                                          numpy_extent(errors, 1),
+                                          numpy_layer_extent(images, 0),
+                                          numpy_layer_extent(images, 1),
+                                          numpy_layer_extent(errors, 1),
                                           {},
                                           {},
                                           kernel,
@@ -272,7 +272,7 @@ Matrix<float> form_convolution_gradients(const Matrix<float>& images, const Matr
     double entries = static_cast<double>(request.channels);
     for (std::size_t a = 0; a < 3; ++a) {
         const auto axis = static_cast<int>(a) + 2;
-        request.image[a] = numpy_extent(images, axis), request.output[a] = numpy_extent(errors, axis);
+        request.image[a] = numpy_layer_extent(images, axis), request.output[a] = numpy_layer_extent(errors, axis);
         require_fitting_numpy(kernel[a] > 0 && stride[a] > 0 && padding[a] >= 0 && dilation[a] > 0);
         require_fitting_numpy(std::max({request.image[a], request.output[a], kernel[a], stride[a], padding[a],
                                         dilation[a]}) < most);

@@ -11,7 +11,7 @@ using tightdp::bindings::SealedStream;
 using tightdp::random::Generator;
 using tightdp::random::RandomStream;
 
-std::unique_ptr<SealedStream> make_sealed_stream(Generator generator, const std::string& key, std::uint64_t stream) {
+std::unique_ptr<SealedStream> make_python_random_stream(Generator generator, const std::string& key, std::uint64_t stream) {
     if (key.size() != 32) throw std::invalid_argument("key must be 32 bytes");
     RandomStream s{generator, {}, stream};
     for (int i = 0; i < 32; ++i)
@@ -45,8 +45,8 @@ void fill_numpy_with_normals(const SealedStream& stream, std::uint64_t first, py
 void bind_random(py::module_& m) {
     py::class_<SealedStream>(m, "RandomStream", "A key and a stream number. The key cannot be read.");
     m.def(
-        "secure_stream",
-        [](bool on_device) { return std::make_unique<SealedStream>(tightdp::secure_stream(on_device)); },
+        "draw_secure_random_stream",
+        [](bool on_device) { return std::make_unique<SealedStream>(tightdp::draw_secure_random_stream(on_device)); },
         py::arg("on_device") = false);
     m.def(
         "philox_stream",
@@ -56,12 +56,12 @@ void bind_random(py::module_& m) {
         py::arg("seed"), py::arg("stream"));
     const auto def_keyed = [&](const char* name, Generator generator) {
         m.def(
-            name, [generator](const py::bytes& key, std::uint64_t s) { return make_sealed_stream(generator, key, s); },
+            name, [generator](const py::bytes& key, std::uint64_t s) { return make_python_random_stream(generator, key, s); },
             py::arg("key"), py::arg("stream"));
     };
     def_keyed("chacha_stream", Generator::chacha20);
     def_keyed("aes_stream", Generator::aes256);
-    m.def("random_integers", &make_numpy_draws<std::uint64_t, &tightdp::fill_integers>, py::arg("stream"),
+    m.def("random_integers", &make_numpy_draws<std::uint64_t, &tightdp::fill_random_integers>, py::arg("stream"),
           py::arg("first"), py::arg("n"));
     m.def("random_uniform", &make_numpy_draws<double, &tightdp::fill_uniform>, py::arg("stream"), py::arg("first"),
           py::arg("n"));

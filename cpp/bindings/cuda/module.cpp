@@ -22,7 +22,7 @@ using Address = std::uintptr_t;
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 template <class T>
-T* pointer_at(Address address) {
+T* cuda_pointer_at(Address address) {
     return reinterpret_cast<T*>(address);
 }
 
@@ -40,9 +40,9 @@ py::tuple describe_device(int device) {
 }
 
 // Returns the number of the device whose memory contains an address, or -1 if the address is in host memory.
-int device_of(Address address) {
+int find_cuda_device(Address address) {
     cudaPointerAttributes found{};
-    check_cuda(cudaPointerGetAttributes(&found, pointer_at<void>(address)), "the owner of an address");
+    check_cuda(cudaPointerGetAttributes(&found, cuda_pointer_at<void>(address)), "the owner of an address");
     return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged ? found.device : -1;
 }
 
@@ -59,7 +59,7 @@ class OnDevice {
     int before_ = 0;
 };
 
-Dtype dtype_of(const std::string& name) {
+Dtype read_cuda_dtype(const std::string& name) {
     for (int i = 0; i < 4; ++i)
         if (name == tightdp::kDtypeNames[i]) return static_cast<Dtype>(i);
     throw py::type_error("dtype must be float16, bfloat16, float32 or float64");
@@ -76,9 +76,9 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     ClipRequest r;
     for (const auto& [data, stride, columns, out, noise_index] : arrays)
         r.segments.push_back(
-            {pointer_at<void>(data), stride, static_cast<std::size_t>(columns), pointer_at<void>(out), noise_index});
+            {cuda_pointer_at<void>(data), stride, static_cast<std::size_t>(columns), cuda_pointer_at<void>(out), noise_index});
     r.rows = static_cast<std::size_t>(rows);
-    r.dtype = dtype_of(dtype);
+    r.dtype = read_cuda_dtype(dtype);
     r.out_double = out_dtype == "float64";
     r.out_integers = out_dtype == "int64";
     r.grid = grid;
@@ -86,15 +86,15 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
     r.max_norm = max_norm;
     r.rule = normalize ? tightdp::clipping::Rule::normalize : tightdp::clipping::Rule::flat;
     r.stability = stability;
-    r.weights = pointer_at<double>(weights);
-    r.center = pointer_at<double>(center);
-    r.inverse_scale = pointer_at<double>(inverse_scale);
+    r.weights = cuda_pointer_at<double>(weights);
+    r.center = cuda_pointer_at<double>(center);
+    r.inverse_scale = cuda_pointer_at<double>(inverse_scale);
     r.deviation = deviation;
     r.stream = noise ? &**noise : nullptr;
-    r.norms = pointer_at<double>(norms);
+    r.norms = cuda_pointer_at<double>(norms);
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::clipped_sum(r, pointer_at<CUstream_st>(stream));
+    tightdp::cuda::clipped_sum(r, cuda_pointer_at<CUstream_st>(stream));
 }
 
 // Adds normal noise, rounded to integers, to the `count` integers at `sums`. Writes the results times `scale` to `out`,
@@ -102,14 +102,14 @@ void clipped_sum(const std::vector<std::tuple<Address, std::int64_t, std::int64_
 void release_sums(Address sums, std::int64_t count, Address out, bool full, double scale, double deviation,
                   const SealedStream& noise, int device, Address stream) {
     ClipRequest r;
-    r.segments.push_back({nullptr, 0, static_cast<std::size_t>(count), pointer_at<void>(out), 0});
+    r.segments.push_back({nullptr, 0, static_cast<std::size_t>(count), cuda_pointer_at<void>(out), 0});
     r.out_double = full;
     r.grid = scale;
     r.deviation = deviation;
     r.stream = &*noise;
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::release_sums(r, pointer_at<std::int64_t>(sums), pointer_at<CUstream_st>(stream));
+    tightdp::cuda::release_sums(r, cuda_pointer_at<std::int64_t>(sums), cuda_pointer_at<CUstream_st>(stream));
 }
 
 // Adds sum_k w[k][o] q[k][j] to sums[o][j]. `w` is an array [rows][outputs] of int32, `q` an array [rows][columns] of
@@ -117,11 +117,11 @@ void release_sums(Address sums, std::int64_t count, Address out, bool full, doub
 void add_integer_product(Address w, Address q, Address sums, std::int64_t rows, std::int64_t outputs,
                          std::int64_t columns, int device, Address stream) {
     const tightdp::IntegerProduct p{
-        pointer_at<std::int32_t>(w),     pointer_at<std::int16_t>(q),   rows, outputs, columns,
-        tightdp::kLargestIntegerProduct, pointer_at<std::int64_t>(sums)};
+        cuda_pointer_at<std::int32_t>(w),     cuda_pointer_at<std::int16_t>(q),   rows, outputs, columns,
+        tightdp::kLargestIntegerProduct, cuda_pointer_at<std::int64_t>(sums)};
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::add_integer_product(p, pointer_at<CUstream_st>(stream));
+    tightdp::cuda::add_integer_product(p, cuda_pointer_at<CUstream_st>(stream));
 }
 
 // Clips the gradients of a batch's records, rounds them to integers, and adds the integers to totals. `layers` is a
@@ -133,18 +133,18 @@ void add_products(const std::vector<std::tuple<Address, Address, std::int64_t, s
     tightdp::ProductSum r{};
     r.rows = rows;
     r.bound = bound, r.inverse_grid = inverse_grid;
-    r.taken = pointer_at<std::uint8_t>(taken), r.bounds = pointer_at<double>(bounds);
+    r.taken = cuda_pointer_at<std::uint8_t>(taken), r.bounds = cuda_pointer_at<double>(bounds);
     for (const auto& [inputs, errors, columns, outputs, totals] : layers) {
         tightdp::DenseLayer layer{};
-        layer.inputs = pointer_at<void>(inputs), layer.errors = pointer_at<void>(errors);
+        layer.inputs = cuda_pointer_at<void>(inputs), layer.errors = cuda_pointer_at<void>(errors);
         layer.columns = columns, layer.outputs = outputs;
         r.layers.push_back(layer);
-        r.totals.push_back(pointer_at<std::int64_t>(totals));
+        r.totals.push_back(cuda_pointer_at<std::int64_t>(totals));
     }
     py::gil_scoped_release release;
     const OnDevice current(device);
-    full ? tightdp::cuda::add_products<double>(r, pointer_at<CUstream_st>(stream))
-         : tightdp::cuda::add_products<float>(r, pointer_at<CUstream_st>(stream));
+    full ? tightdp::cuda::add_products<double>(r, cuda_pointer_at<CUstream_st>(stream))
+         : tightdp::cuda::add_products<float>(r, cuda_pointer_at<CUstream_st>(stream));
 }
 
 // Computes a batch of epsilons. Arguments and results are arrays on the host. The function waits for the result.
@@ -179,7 +179,7 @@ void prv_cells(const tightdp::bindings::Entry& entry, double h, long long first,
     const tightdp::prv::Run run = tightdp::bindings::read_prv_entry(entry);
     py::gil_scoped_release release;
     const OnDevice current(device);
-    tightdp::cuda::prv_cells(run.law, h, first, count, pointer_at<double>(out), pointer_at<CUstream_st>(stream));
+    tightdp::cuda::prv_cells(run.law, h, first, count, cuda_pointer_at<double>(out), cuda_pointer_at<CUstream_st>(stream));
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ PYBIND11_MODULE(_cuda, m) {
     py::register_exception<tightdp::cuda::Error>(m, "CudaError", PyExc_RuntimeError);
     m.def("device_count", &device_count);
     m.def("describe", &describe_device, "device"_a);
-    m.def("device_of", &device_of, "address"_a);
+    m.def("find_cuda_device", &find_cuda_device, "address"_a);
     m.def("clipped_sum", &clipped_sum, "arrays"_a, "rows"_a, "dtype"_a, "out_dtype"_a, "max_norm"_a, "deviation"_a,
           "noise"_a, "norms"_a, "grid"_a, "device"_a, "stream"_a, "normalize"_a = false, "stability"_a = 0.01,
           "weights"_a = 0, "center"_a = 0, "inverse_scale"_a = 0, "accumulate"_a = false);

@@ -96,7 +96,7 @@ TIGHTDP_CLIP_INLINE Wide sum_clip_group(const T* const* rows, const Factor<T, tr
 // Returns sum_r trunc(factors[r] * row_r) over all rows r of a sweep, for kWidth columns. Each product is rounded to
 // floating point before it is truncated.
 template <class T, bool transformed, int count>
-TIGHTDP_CLIP_INLINE IntVec sum_clip_integers(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
+TIGHTDP_CLIP_INLINE IntVec sum_clip_tile_integers(const T* const* rows, const Factor<T, transformed>* factors, Transform t,
                                              std::int64_t j) {
     IntVec total{};
     for (int r = 0; r < count; ++r) {
@@ -192,7 +192,7 @@ struct Adder {
                 store_row_vector(s.sums + at, total);
             } else {
                 add_row_vector_integers(
-                    s.sums + at, sum_clip_integers<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at),
+                    s.sums + at, sum_clip_tile_integers<T, transformed, groups * kGroup>(s.of.rows, s.factors, s.of.t, at),
                     s.fresh);
             }
         }

@@ -48,7 +48,7 @@ class Launch {
         clip_.segments = table.device_table_entries();
         const HeldShape held = choose_held_shape(clip_, dense, sizeof(T), machine_, [](const HeldShape& s) {
             int resident = 0;
-            allow_clip_memory(held_kernel<T>, s.held_bytes());
+            set_clipped_sum_memory_limit(held_kernel<T>, s.held_bytes());
             check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, held_kernel<T>, HeldShape::kThreads,
                                                                      static_cast<std::size_t>(s.held_bytes())),
                        "occupancy");
@@ -61,7 +61,7 @@ class Launch {
 
   private:
     template <class Kernel>
-    static void allow_clip_memory(Kernel kernel, std::int64_t bytes) {
+    static void set_clipped_sum_memory_limit(Kernel kernel, std::int64_t bytes) {
         check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
                    "shared memory");
     }
@@ -87,7 +87,7 @@ class Launch {
         factors_kernel<T><<<static_cast<unsigned>(ceiling_quotient(clip_.rows, warps)), kSumThreads, 0, stream_>>>(
             clip_, pieces, squares.as<double>(), factors.as<double>());
         const RowShare share(clip_.columns, clip_.rows, machine_.busy_device_blocks());
-        const std::int64_t chunks = share.count_launch_chunks(clip_.rows);
+        const std::int64_t chunks = share.count_clip_launch_chunks(clip_.rows);
         const Scratch partial(static_cast<std::size_t>(chunks * clip_.columns) * 8, stream_);
         sums_kernel<T><<<static_cast<unsigned>(share.count_launch_blocks(clip_.rows)), kSumThreads, 0, stream_>>>(
             clip_, share, factors.as<double>(), partial.as<double>());

@@ -44,7 +44,7 @@ void run_exact_sum(const ClipRequest& r, cudaStream_t stream) {
             clip, share, factors.as<double>(), sums.as<unsigned long long>());
         check_cuda(cudaGetLastError(), "the launch of the exact sum");
     }
-    finish_exact_sum(clip, make_exact_finish(r, sums.as<unsigned long long>()), stream);
+    finish_exact_sum(clip, make_exact_device_finish(r, sums.as<unsigned long long>()), stream);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void release_sums(const ClipRequest& request, const std::int64_t* sums, cudaStre
     DeviceClip clip = make_device_clip(request, entries, kSquareLanes);
     const SegmentTable table(entries, stream);
     clip.segments = table.device_table_entries();
-    finish_exact_sum(clip, make_exact_finish(request, reinterpret_cast<const unsigned long long*>(sums)), stream);
+    finish_exact_sum(clip, make_exact_device_finish(request, reinterpret_cast<const unsigned long long*>(sums)), stream);
 }
 
 }  // namespace tightdp::cuda

@@ -20,14 +20,14 @@ class ClipRows {
     ClipRows& operator=(const ClipRows&) = delete;
 
     const char* find_extreme_row(std::size_t row, const ClipTile& tile) const noexcept {
-        return clipping::find_clip_row<char>(segments_[tile.segment], static_cast<std::int64_t>(row)) +
+        return clipping::find_device_clip_row<char>(segments_[tile.segment], static_cast<std::int64_t>(row)) +
                tile.column * size_;
     }
 
     // Returns the norm of a row whose sum of squares is infinite or NaN.
     double norm_of_extreme_row(std::size_t row) const noexcept {
         return call_for_clip_tile_dtype(dtype_, [&]<class T> {
-            return clipping::norm_of_large_clip_row<T>(clip_, static_cast<std::int64_t>(row));
+            return clipping::large_device_clip_norm<T>(clip_, static_cast<std::int64_t>(row));
         });
     }
 

@@ -24,12 +24,12 @@ struct Pair {
     double q;      // sampling probability, in (0, 1)
     Direction direction = Direction::remove;
 
-    TIGHTDP_HD constexpr bool is_add() const noexcept { return direction == Direction::add; }
-    TIGHTDP_HD constexpr bool is_replace() const noexcept { return direction == Direction::replace; }
+    TIGHTDP_HD constexpr bool is_contour_add() const noexcept { return direction == Direction::add; }
+    TIGHTDP_HD constexpr bool is_contour_replace() const noexcept { return direction == Direction::replace; }
     // Returns the exponent beta of the likelihood ratio W(u) in the integrand of M(c) (contour/mgf/quadrature.hpp). M
     // is the moment generating function of the privacy loss. The integrand for "replace" has two likelihood ratios, so
     // this function does not apply to it.
-    TIGHTDP_HD constexpr double contour_weight_power(double c) const noexcept { return is_add() ? -c : 1 + c; }
+    TIGHTDP_HD constexpr double contour_composition_weight_power(double c) const noexcept { return is_contour_add() ? -c : 1 + c; }
 };
 
 // Gaussian mechanisms on Poisson samples: `count` steps with the same parameters.

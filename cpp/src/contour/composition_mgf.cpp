@@ -54,7 +54,7 @@ double search_composition_line_length(double first, double need, double reach, c
 
 // Returns an upper bound on the logarithm of the mean of M over a bin. `least` and `most` are ln M at the two ends. M
 // is a convex function of 1 / sigma^2 (contour.md, section 10), and lies below its chord between the ends.
-double bound_composition_mgf_of_bin(const NoiseBin& bin, double least, double most) {
+double bound_mean_composition_mgf(const NoiseBin& bin, double least, double most) {
     const auto at = [](double sigma) { return 1 / (sigma * sigma); };
     const double width = at(bin.low) - at(bin.high);
     const double part = width > 0 ? std::clamp((at(bin.middle) - at(bin.high)) / width, 0.0, 1.0) : 1.0;
@@ -147,7 +147,7 @@ double CompositionMgf::sampled_log_mgf_upper(double c) {
             if (!end.place_nodes(c, 0, kLogInverseOfBins, kMaxGuideNodes)) return HUGE_VAL;
             *k = end.log_mgf(c).upper();
         }
-        sum += bin.count * (direction_ == Direction::add ? most : bound_composition_mgf_of_bin(bin, least, most));
+        sum += bin.count * (direction_ == Direction::add ? most : bound_mean_composition_mgf(bin, least, most));
     }
     return sum * (1 + 1e-12);
 }

@@ -25,7 +25,7 @@ struct Effort {
 inline constexpr Effort kWhole{1, 2e8}, kByLength[] = {{1, 2e7}, {100, 1e8}, {1000, 2e8}};
 // Returns the efforts to try in turn until one succeeds. For many distributions or for "replace", the cost does not
 // depend mainly on the length of the line, and there is only one effort.
-inline std::span<const Effort> list_inversion_efforts(const Composition& composition) {
+inline std::span<const Effort> list_composition_efforts(const Composition& composition) {
     const bool few = composition.sampled.size() < 40 && composition.direction != Direction::replace;
     return few ? std::span<const Effort>(kByLength) : std::span(&kWhole, 1);
 }
@@ -62,7 +62,7 @@ class CompositionMgf {
     // but without the plain Gaussians.
     CertifiedLogMgf sampled_log_mgf(double c);
     double sampled_log_mgf_upper(double c);
-    bool is_composition_binned() const { return !bins_.empty(); }
+    bool is_composition_mgf_grouped() const { return !bins_.empty(); }
 
     // Returns a lower bound on -ln |M(c + is)/M(c)| for every s >= end. The bound comes from moving the line of
     // integration into the complex plane (tail_bound/moved_line.hpp). `log_inverse` is -ln of the intended error of

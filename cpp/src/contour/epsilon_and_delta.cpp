@@ -22,7 +22,7 @@ namespace {
 // computed again without bins.
 constexpr double kWide = 1e-10;
 // If the inversion on a line would take too long, the inversion on rays is tried. A result on rays is returned if its
-// relative width is at most kWideRays. Otherwise a longer line at a larger tolerance is tried (list_inversion_efforts()
+// relative width is at most kWideRays. Otherwise a longer line at a larger tolerance is tried (list_composition_efforts()
 // in composition_mgf.hpp).
 constexpr double kWideRays = 1e-6;
 
@@ -30,16 +30,16 @@ bool is_contour_result_narrow(const Result& r, double tolerance) {
     return r.status == Status::certified && r.upper - r.lower <= std::max(kWide, 10 * tolerance) * r.upper;
 }
 
-Result invert_within_budget(const Composition& composition, double tolerance, bool by_delta, double at) {
+Result bound_contour_within_budget(const Composition& composition, double tolerance, bool by_delta, double at) {
     return solve_within_budget([&] {
         const auto ask = [&](const Effort& effort, bool groups) {
             CompositionMgf mgf(composition, groups, effort.products);
             const Result r = invert_contour_curve(mgf, effort.looser * tolerance, by_delta, at);
-            return std::pair{r, mgf.is_composition_binned()};
+            return std::pair{r, mgf.is_composition_mgf_grouped()};
         };
         Result r;
         bool grouped = false;
-        for (const Effort& effort : list_inversion_efforts(composition)) {
+        for (const Effort& effort : list_composition_efforts(composition)) {
             std::tie(r, grouped) = ask(effort, true);
             if (r.status != Status::slow_decay) break;
             if (effort.looser == 1 && can_invert_on_rays(composition)) {
@@ -76,7 +76,7 @@ Result epsilon(const Composition& composition, double delta, double tolerance) {
     const double more = 1 + 2 * kUnitRoundoff * static_cast<double>(composition.sampled.size() + 8);
     return least_epsilon(distance * more, most * more, delta, [&](bool by_delta, double at) {
         const bool above = largest_distance * (1 - 1e-13) > delta;
-        return by_delta || !above ? invert_within_budget(composition, tolerance, by_delta, at) : Result{};
+        return by_delta || !above ? bound_contour_within_budget(composition, tolerance, by_delta, at) : Result{};
     });
 }
 
@@ -87,7 +87,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
         Composition other = composition;
         if (composition.direction != Direction::replace)
             other.direction = contour_composition_direction(composition.direction == Direction::remove);
-        Result r = invert_within_budget(other, tolerance, false, -epsilon);
+        Result r = bound_contour_within_budget(other, tolerance, false, -epsilon);
         if (r.status == Status::certified) {
             const double e = std::exp(epsilon), front = -std::expm1(epsilon), slack = 8 * kUnitRoundoff;
             r.lower = std::clamp((front + e * r.lower) * (1 - slack), 0.0, 1.0);
@@ -97,7 +97,7 @@ Result delta(const Composition& composition, double epsilon, double tolerance) {
             return r;
         }
     }
-    return invert_within_budget(composition, tolerance, false, epsilon);
+    return bound_contour_within_budget(composition, tolerance, false, epsilon);
 }
 
 }  // namespace tightdp::contour

@@ -105,7 +105,7 @@ void GrowingRun::extend_line(Line& line, const Sampled& part) const {
 }
 
 std::optional<GrowingRun::Line> GrowingRun::make_line(double delta, double tolerance) const {
-    for (const Effort& effort : list_inversion_efforts({parts_, mu2_, direction_}))
+    for (const Effort& effort : list_composition_efforts({parts_, mu2_, direction_}))
         if (std::optional<Line> line = this->make_line(delta, effort.looser * tolerance, effort.products, true))
             return line;
     return make_line(delta, tolerance, kWhole.products, false);

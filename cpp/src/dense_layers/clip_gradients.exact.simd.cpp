@@ -103,7 +103,7 @@ TIGHTDP_VINLINE void sum_layer_squares(const DenseClip& c, const double* v, cons
 
 // Computes for each record a power of two whose product with the largest entry `top` lies in [1, 2), or 0 if the record
 // does not contribute. If `top` is below 2^-1000, the power of two is 2^1000, and the product is below 1.
-TIGHTDP_VINLINE void choose_error_scales(const double* top, double* scale) {
+TIGHTDP_VINLINE void choose_layer_error_scales(const double* top, double* scale) {
     for (std::int64_t k = 0; k < kBlock; ++k) {
         const double power = layer_power_below(top[k] > 0x1p-1000 ? top[k] : 0x1p-1000);
         scale[k] = top[k] <= kFinite ? 1.0 / power : 0.0;
@@ -116,7 +116,7 @@ void clip_plain_layers(const DenseClip& c) {
     double* const v = c.weights;
     load_layer_errors<T>(c, v, top);
     for (std::int64_t k = 0; k < kBlock; ++k) bound[k] = c.bounds && k < c.count ? c.bounds[c.first + k] : c.bound;
-    choose_error_scales(top, scale);
+    choose_layer_error_scales(top, scale);
     sum_layer_squares(c, v, scale, sums);
     Lanes margin = {};
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -228,7 +228,7 @@ void clip_scaled_layers(const DenseClip& c) {
     Lanes top, scale;
     double* const v = c.weights;
     load_layer_errors<T>(c, v, top);
-    choose_error_scales(top, scale);
+    choose_layer_error_scales(top, scale);
     std::int64_t rows = 0;
     for (std::int64_t l = 0; l < c.layer_count; ++l) rows += c.layers[l].outputs;
     for (std::int64_t k = 0; k < kBlock; ++k) {

@@ -13,7 +13,7 @@ namespace {
 // entries than this, and the left-hand vectors are longer, the two change places.
 constexpr std::int64_t kFewColumns = 16;
 
-std::int64_t count_axes_entries(const ImageAxes& axes) noexcept { return axes[0] * axes[1] * axes[2]; }
+std::int64_t count_position_axes_entries(const ImageAxes& axes) noexcept { return axes[0] * axes[1] * axes[2]; }
 
 // Forms the gradients of records on several threads. start() is called once in each thread. It returns a function that
 // maps a record to the arguments of form_position_gradient(). One thread may form some rows of a gradient, and another
@@ -46,7 +46,7 @@ class PaddedImage {
   public:
     explicit PaddedImage(const ConvolutionGradients& r) : r_(r) {
         for (std::size_t a = 0; a < 3; ++a) padded_[a] = r.image[a] + 2 * r.padding[a];
-        memory_.resize(static_cast<std::size_t>(r.channels * count_axes_entries(padded_) + 2 * kLargestChunk));
+        memory_.resize(static_cast<std::size_t>(r.channels * count_position_axes_entries(padded_) + 2 * kLargestChunk));
         visit_image_axes(r.output, [&](const ImageAxes& t) {
             corners_.push_back(find_padded_index(0, {t[0] * r.stride[0], t[1] * r.stride[1], t[2] * r.stride[2]}));
         });
@@ -62,8 +62,8 @@ class PaddedImage {
     }
 
     // Copies the image of a record. The zeros around it stay.
-    ImagePatches copy_record_image(std::int64_t record) {
-        const std::int64_t size = r_.channels * count_axes_entries(r_.image);
+    ImagePatches copy_position_gradient_image(std::int64_t record) {
+        const std::int64_t size = r_.channels * count_position_axes_entries(r_.image);
         const float* x = r_.images + record * size;
         if (padded_ == r_.image) {  // many small copies would take longer than one large copy
             std::copy_n(x, size, memory_.begin());
@@ -133,7 +133,7 @@ void form_product_gradients(const ProductGradients& r) {
 }
 
 void form_convolution_gradients(const ConvolutionGradients& r) {
-    const std::int64_t positions = count_axes_entries(r.output), columns = r.channels * count_axes_entries(r.kernel);
+    const std::int64_t positions = count_position_axes_entries(r.output), columns = r.channels * count_position_axes_entries(r.kernel);
     if (positions == 0) std::fill_n(r.out, r.records * r.outputs * columns, 0.0f);
     if (positions == 0 || r.outputs * columns == 0) return;
     const PositionGradient shape{nullptr, 1,       positions, r.outputs, nullptr, {},
@@ -142,7 +142,7 @@ void form_convolution_gradients(const ConvolutionGradients& r) {
         return [&, image = PaddedImage(r)](std::int64_t record) mutable {
             PositionGradient g = shape;
             g.rows = r.errors + record * r.outputs * positions;
-            g.patches = image.copy_record_image(record);
+            g.patches = image.copy_position_gradient_image(record);
             g.out = r.out + record * r.outputs * columns;
             return g;
         };

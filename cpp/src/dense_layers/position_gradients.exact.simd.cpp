@@ -26,29 +26,29 @@ struct Tile {
     bool first;  // whether the block is the first one, so that nothing has been written to `out`
 };
 
-TIGHTDP_VINLINE Floats load_floats(const float* p) {
+TIGHTDP_VINLINE Floats load_position_floats(const float* p) {
     Floats v;
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
-TIGHTDP_VINLINE void store_floats(float* p, Floats v) {
+TIGHTDP_VINLINE void store_position_floats(float* p, Floats v) {
     __builtin_memcpy(p, &v, sizeof v);
 }
 
 // Adds a row of a tile to the gradient, or writes it if the block is the first one.
 template <int across>
-TIGHTDP_VINLINE void add_tile_row(const Tile& t, const Floats* sums, float* out) {
+TIGHTDP_VINLINE void add_position_tile_row(const Tile& t, const Floats* sums, float* out) {
     constexpr std::int64_t width = across * kFloats;
     if (t.out_column == 1 && t.column_count >= width) {
 #pragma GCC unroll 4
         for (int v = 0; v < across; ++v) {
             float* const at = out + v * kFloats;
-            store_floats(at, t.first ? sums[v] : load_floats(at) + sums[v]);
+            store_position_floats(at, t.first ? sums[v] : load_position_floats(at) + sums[v]);
         }
         return;
     }
     float entries[width];
-    for (int v = 0; v < across; ++v) store_floats(entries + v * kFloats, sums[v]);
+    for (int v = 0; v < across; ++v) store_position_floats(entries + v * kFloats, sums[v]);
     for (std::int64_t j = 0; j < width && j < t.column_count; ++j) {
         float& at = out[j * t.out_column];
         at = t.first ? entries[j] : at + entries[j];
@@ -63,7 +63,7 @@ TIGHTDP_VINLINE void add_gradient_tile(const Tile& t) {
     for (std::int64_t k = 0; k < t.positions; ++k, row += t.row_position, column += kPanelColumns) {
         Floats entries[across];
 #pragma GCC unroll 4
-        for (int v = 0; v < across; ++v) entries[v] = load_floats(column + v * kFloats);
+        for (int v = 0; v < across; ++v) entries[v] = load_position_floats(column + v * kFloats);
 #pragma GCC unroll 4
         for (int i = 0; i < down; ++i) {
             const float weight = row[i * t.row_entry];
@@ -71,7 +71,7 @@ TIGHTDP_VINLINE void add_gradient_tile(const Tile& t) {
             for (int v = 0; v < across; ++v) sums[i][v] += entries[v] * weight;
         }
     }
-    for (int i = 0; i < down; ++i) add_tile_row<across>(t, sums[i], t.out + i * t.out_row);
+    for (int i = 0; i < down; ++i) add_position_tile_row<across>(t, sums[i], t.out + i * t.out_row);
 }
 
 // Adds tiles of `down` rows from row i on while there are so many rows, and then smaller tiles. `panels` are the packed

@@ -37,7 +37,7 @@ class LayerChunk {
         for (const DeviceLayer& layer : layers_) {
             const std::int64_t blocks = ceiling_quotient(count_, kRowThreads / kRowLanes);
             row_factors_kernel<T><<<product_sum_launch_blocks(blocks), kRowThreads, 0, stream_>>>(
-                find_layer_rows(layer), count_, layer.columns, least_layer_norm(layer), layer.rounding_factors,
+                find_layer_rows(layer), count_, layer.columns, least_device_layer_norm(layer), layer.rounding_factors,
                 layer.squares);
         }
         const DeviceTable<DeviceLayer> table(layers_, stream_);
@@ -59,12 +59,12 @@ class LayerChunk {
 
     void add_layer_product_sum(const DeviceLayer& layer, const double* w, std::int64_t* total) {
         if (layer.outputs == 0 || layer.columns == 0) return;
-        if (!layer.is_formed_layer())
-            return launch_product_of_operands(
+        if (!layer.is_formed_device_layer())
+            return launch_device_product(
                 ClippedWeights{w, count_, layer.outputs},
                 RoundedRows<T>{find_layer_rows(layer), count_, layer.columns, layer.rounding_factors}, total, stream_);
         const WeightedRows<T> weighted =
-            share_weighted_layer_rows(find_layer_rows(layer), count_, layer, w, total, processors_);
+            share_weighted_device_layer_rows(find_layer_rows(layer), count_, layer, w, total, processors_);
         add_rows_kernel<T>
             <<<product_sum_launch_blocks(weighted.count_launch_blocks()), kRowThreads, 0, stream_>>>(weighted);
         check_cuda(cudaGetLastError(), "the launch of a sum of rows");
@@ -82,7 +82,7 @@ class LayerChunk {
 
 template <class T>
 void add_products(const ProductSum& r, cudaStream_t stream) {
-    const std::int64_t chunk = choose_product_sum_chunk(r, kDevicePackedBytes);
+    const std::int64_t chunk = choose_device_product_sum_chunk(r, kDevicePackedBytes);
     for (std::int64_t first = 0; first < r.rows; first += chunk)
         LayerChunk<T>(r, first, std::min(chunk, r.rows - first), stream).add_layer_chunk();
 }

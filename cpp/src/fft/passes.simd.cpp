@@ -45,10 +45,10 @@ inline void butterfly4_back(Complex& a, Complex& b, Complex& c, Complex& d) {
 
 // Products with eighth roots of unity: z e^{-i pi/4} and z e^{+i pi/4}.
 constexpr double kRootHalf = 0x1.6a09e667f3bcdp-1;
-inline Complex times_root8(Complex z) {
+inline Complex times_fft_root8(Complex z) {
     return {(z.re + z.im) * kRootHalf, (z.im - z.re) * kRootHalf};
 }
-inline Complex times_conj_root8(Complex z) {
+inline Complex times_fft_conj_root8(Complex z) {
     return {(z.re - z.im) * kRootHalf, (z.im + z.re) * kRootHalf};
 }
 
@@ -59,9 +59,9 @@ inline void butterfly8(Complex (&t)[8]) {
         t[j] = t[j] + t[j + 4];
     }
     t[4] = v[0];
-    t[5] = times_root8(v[1]);
+    t[5] = times_fft_root8(v[1]);
     t[6] = {v[2].im, -v[2].re};
-    const Complex w = times_conj_root8(v[3]);  // e^{-3 i pi/4} = -e^{i pi/4}
+    const Complex w = times_fft_conj_root8(v[3]);  // e^{-3 i pi/4} = -e^{i pi/4}
     t[7] = {-w.re, -w.im};
     butterfly4(t[0], t[1], t[2], t[3]);
     butterfly4(t[4], t[5], t[6], t[7]);
@@ -70,8 +70,8 @@ inline void butterfly8(Complex (&t)[8]) {
 inline void butterfly8_back(Complex (&t)[8]) {
     butterfly4_back(t[0], t[1], t[2], t[3]);
     butterfly4_back(t[4], t[5], t[6], t[7]);
-    const Complex w = times_root8(t[7]);
-    const Complex v[4] = {t[4], times_conj_root8(t[5]), times_i(t[6]), {-w.re, -w.im}};
+    const Complex w = times_fft_root8(t[7]);
+    const Complex v[4] = {t[4], times_fft_conj_root8(t[5]), times_i(t[6]), {-w.re, -w.im}};
     for (int j = 0; j < 4; ++j) {
         t[j + 4] = t[j] - v[j];
         t[j] = t[j] + v[j];

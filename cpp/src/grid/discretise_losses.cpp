@@ -38,7 +38,7 @@ void add_density_to_grid(const Density& density, const Lattice& lattice, double 
         std::copy_n(error, count, cells.error.data() + from);
         std::copy_n(block.bend, count, cells.bend.data() + from);
     }
-    slack = larger_loss_error(slack, block.slack);
+    slack = larger_loss_distribution_error(slack, block.slack);
     work += block.work;
 }
 
@@ -167,10 +167,10 @@ class GridBuilder {
             const auto i = static_cast<std::size_t>(nearest);
             const double at = grid_point(i);
             if (std::abs(y - at) <= snap_) {
-                slack_ = larger_loss_error(slack_, std::abs(y - at) + losses_.loss_slack + 4 * u * std::abs(y));
+                slack_ = larger_loss_distribution_error(slack_, std::abs(y - at) + losses_.loss_slack + 4 * u * std::abs(y));
                 note_last_grid_point(nearest);
                 cells_.point[i] += tilt_grid_mass(atom.log_mass, at, lattice_, log_scale_);
-                cells_.point_error[i] = larger_loss_error(cells_.point_error[i], error_at(at)) + 2 * u;
+                cells_.point_error[i] = larger_loss_distribution_error(cells_.point_error[i], error_at(at)) + 2 * u;
                 return;
             }
         }
@@ -189,7 +189,7 @@ class GridBuilder {
             const double mass = tilt_grid_mass(atom.log_mass, grid_point(i), lattice_, log_scale_);
             cells_.mass[i] += mass;
             cells_.spread[i] += mass * std::min(-std::expm1(grid_point(i) - y), -std::expm1(-lattice_.h));
-            cells_.error[i] = larger_loss_error(cells_.error[i], error_at(grid_point(i))) + 4 * u;
+            cells_.error[i] = larger_loss_distribution_error(cells_.error[i], error_at(grid_point(i))) + 4 * u;
             cells_.bend[i] = HUGE_VAL;
         }
     }

@@ -147,7 +147,7 @@ struct Shape {
 // ln delta (Saddle). The result L is the difference of the two bounds. At this tilt the relative error of delta is e^L
 // times the error at the best tilt.
 double measure_grid_precision_loss(const Sketches& sketches, const Target& target, double tilt) {
-    return std::max(0.0, sketches.estimate_grid_cumulant(tilt).value + log_grid_kernel(tilt) - tilt * target.epsilon -
+    return std::max(0.0, sketches.estimate_grid_cumulant(tilt).value + log_grid_tilt_factor(tilt) - tilt * target.epsilon -
                              target.log_delta);
 }
 
@@ -215,7 +215,7 @@ Plan make_grid_plan(const std::vector<Part>& parts, const Sketches& sketches, co
     // On all levels but the last, mass outside of a window is compared with the tilted mass that makes up delta in the
     // end.
     const double inner_tail =
-        log_tail + measure_grid_precision_loss(sketches, target, lambda) - log_grid_kernel(lambda);
+        log_tail + measure_grid_precision_loss(sketches, target, lambda) - log_grid_tilt_factor(lambda);
     for (std::size_t j = 0; j < parts.size(); ++j) {
         plan.scales.push_back(sketches.estimate_grid_cumulant(j, lambda).value - lambda * parts[j].losses->anchor);
         plan.ranges.push_back(sketches.estimate_grid_range(j, lambda, inner_tail + 3));

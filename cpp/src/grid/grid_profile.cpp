@@ -13,7 +13,7 @@ namespace tightdp::grid {
 // The kernel e^{-tilt t} (1 - e^{-t}) rises and then falls. So the sum of its squares at the multiples of h is at most
 // their integral divided by h, plus the largest square.
 double bound_grid_kernel_norm(double tilt, double h, double points) {
-    const double peak = std::exp(2 * log_grid_kernel(tilt));
+    const double peak = std::exp(2 * log_grid_tilt_factor(tilt));
     const double sum = 1 / (h * 2 * tilt * (2 * tilt + 1) * (tilt + 1)) + peak;
     return std::sqrt(std::min(sum, points * peak)) * (1 + 1e-9);
 }
@@ -37,7 +37,7 @@ Profile::Profile(const InexactWeights& inexact, const Outside& beyond, double an
         value[j] = d;
         p = keep * (p + inexact.weights.values[j]);
     }
-    absolute = (std::exp(log_grid_kernel(tilt)) * inexact.error1 +
+    absolute = (std::exp(log_grid_tilt_factor(tilt)) * inexact.error1 +
                 bound_grid_kernel_norm(tilt, h, static_cast<double>(n)) * inexact.error2) *
                (1 + 1e-9);
     relative = (8 + 4 * (tilt + 1) * h) * u * static_cast<double>(n) + std::expm1(inexact.log_error) * (1 + 4 * u) +

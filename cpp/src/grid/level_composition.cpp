@@ -172,7 +172,7 @@ Composed compose_on_grid(const std::vector<Part>& parts, const Plan& plan) {
             fine.error1 += bound_mass_outside_grid_level(side, level);
             // Each coarsening may multiply a 2-norm by sqrt 2. If many coarsenings follow, the 1-norm is the better
             // measure of errors.
-            const double one = std::sqrt(fine.span) * std::exp(log_grid_kernel(plan.tilt));
+            const double one = std::sqrt(fine.span) * std::exp(log_grid_tilt_factor(plan.tilt));
             if (one < std::exp2(0.5 * static_cast<double>(last - l)) * last_norm) {
                 fine.error1 += std::sqrt(fine.span) * fine.error2 * (1 + 4 * u);
                 fine.error2 = 0;

@@ -37,7 +37,7 @@ constexpr double kExact = 1e-13;
 constexpr std::int64_t kPointUnits = 100;
 
 // Returns e^t - 1 - t >= 0 with a relative error of at most 24 u, where u = 2^-53.
-double normal_exp_minus_tangent(double t) {
+double approximation_exp_minus_tangent(double t) {
     if (std::abs(t) > 0.25) return std::expm1(t) - t;
     double sum = 1;
     for (int n = 16; n > 2; --n) sum = 1 + sum * t / n;
@@ -61,24 +61,24 @@ struct Points {
     }
 
     // Adds a tiny P-mass that lies somewhere in [from, to].
-    void put_light_approximation_point(double from, double to, double log_mass) {
+    void put_light_normal_approximation(double from, double to, double log_mass) {
         put_approximation_point(to, 0, 2 * std::exp(kLeastLog));
         error += 2 * std::exp(kLeastLog);
-        add_missing_normal_mass(from, log_mass);
+        add_normal_approximation_error(from, log_mass);
     }
 
     // Adds to `other_error` the Q-mass that belongs to a P-mass right of `from`, because this Q-mass is not in the
     // list. The Q-mass may be large where the P-mass is tiny.
-    void add_missing_normal_mass(double from, double log_mass) {
+    void add_normal_approximation_error(double from, double log_mass) {
         other_error += std::exp(std::min(log_mass - from + 1, 0.0));
     }
 };
 
-double largest_normal_mass(const LogMass& m) {
+double largest_normal_approximation_mass(const LogMass& m) {
     return m.log > -HUGE_VAL ? std::exp(m.log) * (1 + m.rel) : 0;
 }
 
-void put_density_as_approximation_points(const Density& density, bool upper, Points& out) {
+void put_normal_approximation_density(const Density& density, bool upper, Points& out) {
     std::vector<double> edges;
     const std::vector<double> sketch = density.list_loss_sketch_edges();
     const std::size_t split = std::clamp(kCells / sketch.size(), kLeastSplit, kMostSplit);
@@ -95,18 +95,18 @@ void put_density_as_approximation_points(const Density& density, bool upper, Poi
         work::spend(kPointUnits * static_cast<std::int64_t>(count));
         CellBlock block;
         density.compute_loss_cells(edges.data() + from, count, block);
-        slack = larger_loss_error(slack, block.slack);
+        slack = larger_loss_distribution_error(slack, block.slack);
         for (std::size_t i = 0; i < count; ++i) {
             const double left = edges[from + i], right = edges[from + i + 1], width = right - left;
             const double scale = std::exp(block.log_scale[i]), s = block.s[i] * scale, t = block.t[i] * scale;
             const double rel = block.rel[i] + (8 + 2 * std::abs(block.log_scale[i])) * u;
             const double log_mass = block.log_scale[i] + std::log(block.s[i] + block.t[i]);
             if (!(log_mass > kLeastLog)) {
-                out.put_light_approximation_point(left, right, log_mass);
+                out.put_light_normal_approximation(left, right, log_mass);
                 continue;
             }
             const double fall = std::min(std::log1p(t / s), kMostFall);
-            if (fall == kMostFall) out.add_missing_normal_mass(left, log_mass);
+            if (fall == kMostFall) out.add_normal_approximation_error(left, log_mass);
             if (upper) {  // the cell is spread to its two ends (grid.md, section 2)
                 const double all = s + t, share = std::clamp(t / -std::expm1(-width), 0.0, all);
                 const double off = all * std::min(1.0, 4 * rel + 3 * block.slack / width + 16 * u);
@@ -119,13 +119,13 @@ void put_density_as_approximation_points(const Density& density, bool upper, Poi
             }
         }
     }
-    out.slack = larger_loss_error(out.slack, slack + moved + 8 * u * ends);
+    out.slack = larger_loss_distribution_error(out.slack, slack + moved + 8 * u * ends);
     // The upper distribution moves mass left of the edges up to the first edge, and splits mass right of them between
     // the last edge and infinity. The lower distribution drops the mass on both sides.
     const Density::Left before = density.measure_losses_below(edges.front());
     const Density::Right after = density.measure_losses_above(edges.back());
-    const double p = largest_normal_mass(before.p), q = largest_normal_mass(before.q);
-    const double stays = largest_normal_mass(after.s), leaves = largest_normal_mass(after.t), last = edges.back();
+    const double p = largest_normal_approximation_mass(before.p), q = largest_normal_approximation_mass(before.q);
+    const double stays = largest_normal_approximation_mass(after.s), leaves = largest_normal_approximation_mass(after.t), last = edges.back();
     out.error += p + stays + leaves;
     out.other_error += q + stays * std::exp(-last);
     if (upper) {
@@ -141,16 +141,16 @@ Points replace_by_normal_points(const LossDistribution& losses, bool upper) {
     out.excess = losses.minus_infinity - losses.infinity;
     out.error = losses.infinity * (losses.mass_rel + 4 * u) * 2;
     out.other_error = losses.minus_infinity * (losses.mass_rel + 4 * u) * 2;
-    if (losses.density) put_density_as_approximation_points(*losses.density, upper, out);
+    if (losses.density) put_normal_approximation_density(*losses.density, upper, out);
     for (const Atom& atom : losses.atoms) {
         if (!(atom.log_mass > kLeastLog)) {
-            out.put_light_approximation_point(atom.loss, atom.loss, atom.log_mass);
+            out.put_light_normal_approximation(atom.loss, atom.loss, atom.log_mass);
             continue;
         }
         const double mass = std::exp(atom.log_mass);
         out.put_approximation_point(atom.loss, mass, mass * (atom.rel + (4 + 2 * std::abs(atom.log_mass)) * u));
     }
-    out.slack = larger_loss_error(out.slack, losses.loss_slack);
+    out.slack = larger_loss_distribution_error(out.slack, losses.loss_slack);
     return out;
 }
 
@@ -184,17 +184,17 @@ Tilted compute_tilted_normal_moments(const Points& points, double c) {
     struct Sums {
         CompensatedSum sum, size, error;  // `size` is the sum of the magnitudes of the terms
 
-        void add_normal_term(const Points::Point& at, double term) {
+        void add_normal_approximation_term(const Points::Point& at, double term) {
             sum += at.mass * term, size += at.mass * std::abs(term), error += at.error * std::abs(term);
         }
         Value sum_with_normal_error(double rel) const { return {sum, 1.01 * error + rel * size}; }
     } value, slope, plain_value, plain_slope;
     for (const Points::Point& at : points.list) {
-        const double y = at.loss, back = normal_exp_minus_tangent(-y), e = std::expm1(c * y);
-        value.add_normal_term(at, normal_exp_minus_tangent(c * y) + c * back);
-        slope.add_normal_term(at, y * e + back);
-        plain_value.add_normal_term(at, e);
-        plain_slope.add_normal_term(at, y * (e + 1));
+        const double y = at.loss, back = approximation_exp_minus_tangent(-y), e = std::expm1(c * y);
+        value.add_normal_approximation_term(at, approximation_exp_minus_tangent(c * y) + c * back);
+        slope.add_normal_approximation_term(at, y * e + back);
+        plain_value.add_normal_approximation_term(at, e);
+        plain_slope.add_normal_approximation_term(at, y * (e + 1));
     }
     // Moving points by the slack changes their Q-mass, and so the excess of P-mass over Q-mass.
     const double excess_error = points.error + points.other_error + 1.1 * std::expm1(points.slack);
@@ -281,7 +281,7 @@ class NormalApproximation {
         const double error =
             log_error_ + 16 * u * (std::abs(log_) + std::abs(c * at) + std::abs(c * other) + c * (c + 1) * s * s + 1) +
             c * rounding;
-        const double kernel = 2 * std::exp(log_grid_kernel(c)) * (1 + 1e-12);
+        const double kernel = 2 * std::exp(log_grid_tilt_factor(c)) * (1 + 1e-12);
         const double found = upper_ ? infinity_ + std::exp(front + gap + error) * normal.upper +
                                           std::exp(front + error) * kernel * apart + kLeast
                                     : infinity_ + std::exp(front + gap - error) * normal.lower -

@@ -102,7 +102,7 @@ TailExponents::Each TailExponents::list_left_exponents() const {
     return found;
 }
 
-double log_grid_kernel(double tilt) {
+double log_grid_tilt_factor(double tilt) {
     return -tilt * std::log1p(1 / tilt) - std::log1p(tilt);
 }
 
@@ -264,7 +264,7 @@ Saddle find_grid_saddle_at_epsilon(const Sketches& sketches, double epsilon) {
     const double largest = 1e9 / std::max(std::abs(epsilon), spread);
     return minimise_over_grid_tilts(
         [&](double tilt) {
-            return sketches.estimate_grid_cumulant(tilt).value + log_grid_kernel(tilt) - tilt * epsilon;
+            return sketches.estimate_grid_cumulant(tilt).value + log_grid_tilt_factor(tilt) - tilt * epsilon;
         },
         std::min(guess, 40 / spread), [&](double tilt, double) { return tilt > largest; });
 }
@@ -275,7 +275,7 @@ Saddle find_grid_saddle_at_delta(const Sketches& sketches, double log_delta, dou
     const double guess = std::min(std::min(std::sqrt(1 - 2 * log_delta), 40.0) / spread, 0x1p10 * std::exp(-log_delta));
     return minimise_over_grid_tilts(
         [&](double tilt) {
-            return (sketches.estimate_grid_cumulant(tilt).value + log_grid_kernel(tilt) - log_delta) / tilt;
+            return (sketches.estimate_grid_cumulant(tilt).value + log_grid_tilt_factor(tilt) - log_delta) / tilt;
         },
         guess, [&](double tilt, double found) { return tilt * std::abs(found) > finest && tilt > 40 / spread; });
 }

@@ -73,7 +73,7 @@ class Sketches {
 
 // Returns ln kappa(tilt), where kappa(tilt) is the supremum over y of e^{-tilt y} (1 - e^{-y})_+. With the moment
 // M(tilt) = E[e^{tilt Y}], delta(eps) <= kappa(tilt) M(tilt) e^{-tilt eps}.
-double log_grid_kernel(double tilt);
+double log_grid_tilt_factor(double tilt);
 
 // The best bound by one moment: the tilt at which the bound is smallest, and the bound. For delta(epsilon), `bound` is
 // the logarithm of the bound on delta. For epsilon(delta), `bound` is the bound on epsilon itself.

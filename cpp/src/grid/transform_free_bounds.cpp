@@ -148,7 +148,7 @@ double bound_delta_left_of_grid(const std::vector<Part>& parts, double epsilon) 
 
 double bound_delta_by_grid_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt,
                                   double epsilon) {
-    double log = log_grid_kernel(tilt) - tilt * epsilon, size = std::abs(tilt * epsilon) + 1;
+    double log = log_grid_tilt_factor(tilt) - tilt * epsilon, size = std::abs(tilt * epsilon) + 1;
     double log_finite = 0;
     for (std::size_t j = 0; j < parts.size(); ++j) {
         const Part& part = parts[j];

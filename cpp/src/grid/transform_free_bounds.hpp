@@ -34,7 +34,7 @@ double bound_delta_near_one_on_grid(const std::vector<Part>& parts, double epsil
 double bound_delta_left_of_grid(const std::vector<Part>& parts, double epsilon);
 
 // Returns an upper bound on delta(epsilon): kappa(tilt) e^{-tilt epsilon} M(tilt) plus the mass at infinity. Here
-// kappa(tilt) is the largest value of e^{-tilt y} (1 - e^{-y}), whose logarithm is log_grid_kernel(tilt), and M(tilt) =
+// kappa(tilt) is the largest value of e^{-tilt y} (1 - e^{-y}), whose logarithm is log_grid_tilt_factor(tilt), and M(tilt) =
 // E[e^{tilt Y}; Y finite]. Each part is dominated by a distribution on a coarse lattice, and Y is the sum of the losses
 // of these distributions.
 double bound_delta_by_grid_moment(const std::vector<Part>& parts, const Sketches& sketches, double tilt,

@@ -80,7 +80,7 @@ class Gaussian final : public Density {
         // The slack covers the rounding of edges / mu, of mu / 2 and of mu itself. An error dz of an output is an error
         // mu dz of a loss.
         const double largest = std::max(std::abs(edges[0]), std::abs(edges[count]));
-        out.slack = larger_loss_error(out.slack, 6 * u * (largest + mu_ * mu_));
+        out.slack = larger_loss_distribution_error(out.slack, 6 * u * (largest + mu_ * mu_));
     }
 
     Left measure_losses_below(double y) const override {

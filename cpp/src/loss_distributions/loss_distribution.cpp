@@ -30,7 +30,7 @@ class Exponential final : public Density {
     void compute_loss_cells(const double* edges, std::size_t count, CellBlock& out) const override {
         for (std::size_t i = 0; i < count; ++i)
             out.put_loss_cell(i, compute_exponential_loss_cell(edges[i], edges[i + 1]));
-        out.slack = larger_loss_error(out.slack, loss_edge_tolerance());
+        out.slack = larger_loss_distribution_error(out.slack, loss_edge_tolerance());
     }
 
     Left measure_losses_below(double y) const override {
@@ -91,7 +91,7 @@ class Exponential final : public Density {
     double low_, high_, log_kappa_;
 };
 
-Sketch make_loss_sketch(const LossDistribution& losses) {
+Sketch make_loss_distribution_sketch(const LossDistribution& losses) {
     struct Lump {
         double loss, log_mass;
     };
@@ -168,7 +168,7 @@ std::uint64_t LossDistribution::take_distribution_id() {
 const Sketch& LossDistribution::get_loss_sketch() const {
     if (const Sketch* const found = sketch_.load()) return *found;
     const work::Aside once;
-    auto made = std::make_unique<const Sketch>(make_loss_sketch(*this));
+    auto made = std::make_unique<const Sketch>(make_loss_distribution_sketch(*this));
     const Sketch* found = nullptr;
     return sketch_.compare_exchange_strong(found, made.get()) ? *made.release() : *found;
 }

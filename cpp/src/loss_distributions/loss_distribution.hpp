@@ -22,7 +22,7 @@ namespace tightdp::grid {
 inline constexpr double u = kUnitRoundoff, kInfinity = HUGE_VAL;  // u = 2^-53 bounds the relative error of one rounding
 
 // Returns the larger of two errors. A NaN counts as larger than any number.
-inline double larger_loss_error(double a, double b) {
+inline double larger_loss_distribution_error(double a, double b) {
     return a >= b || a != a ? a : b;
 }
 
@@ -50,7 +50,7 @@ struct CellBlock {
     // Takes over the slack of `made_of` if it is the larger one, and adds the work of `made_of`. The cells of this
     // block were computed from the cells of `made_of`.
     void add_loss_cell_errors(const CellBlock& made_of) {
-        slack = larger_loss_error(slack, made_of.slack);
+        slack = larger_loss_distribution_error(slack, made_of.slack);
         work += made_of.work;
     }
 };

@@ -107,9 +107,9 @@ class Mixture final : public Density {
         for (std::size_t i = 0; i <= count; ++i) {
             const Output found = locate_mixture_output(edges[i]);
             z[i] = found.z;
-            if (std::isfinite(z[i])) off = larger_loss_error(off, bound_mixture_loss_error(edges[i], found));
+            if (std::isfinite(z[i])) off = larger_loss_distribution_error(off, bound_mixture_loss_error(edges[i], found));
         }
-        out.slack = larger_loss_error(
+        out.slack = larger_loss_distribution_error(
             out.slack, off + 2 * weight_error_ + 8 * u * (std::isfinite(bottom_) || std::isfinite(top_)));
         std::size_t begin = 0, end = count + 1;  // range of the edges with a finite output
         while (begin <= count && z[begin] == -kInfinity) ++begin;
@@ -418,7 +418,7 @@ class Mixture final : public Density {
         out.put_loss_cell(at, {q_ * std::exp(edge) * none, t + std::max(0.0, p_ - q_ * std::exp(edge)) * none, scale,
                                std::max(all.p.rel, all.q.rel) + 16 * u, kInfinity});
         // The rounding error of p_0 - q_0 e^edge has the same effect as an error of the edge by 8 u.
-        out.slack = larger_loss_error(out.slack, 8 * u);
+        out.slack = larger_loss_distribution_error(out.slack, 8 * u);
     }
 
     // Computes the cell that holds the largest loss ln(p_0 / q_0). There are no components ahead.

@@ -37,7 +37,7 @@ class Replaced final : public Density {
             second[i] = w[i] + half_;
             const double slope = replaced_posterior_weight(w[i]) + replaced_posterior_weight(-w[i]);
             steepest = std::max(steepest, slope);
-            off = larger_loss_error(off, slope * bound_replaced_output_error(edges[i], w[i]));
+            off = larger_loss_distribution_error(off, slope * bound_replaced_output_error(edges[i], w[i]));
         }
         CellBlock ahead, behind;
         gaussian_density_->compute_loss_cells(first, count, ahead);
@@ -56,7 +56,7 @@ class Replaced final : public Density {
             const double width = (w[i + 1] - w[i]) / mu_, far = std::max(std::abs(w[i]), std::abs(w[i + 1])) / mu_;
             out.put_loss_cell(i, {s, t, unit, rel, width * (far + 4 * mu_) * (1 + 1e-9)});
         }
-        out.slack = larger_loss_error(out.slack, 1.5 * steepest * (ahead.slack + behind.slack) + 1.1 * off);
+        out.slack = larger_loss_distribution_error(out.slack, 1.5 * steepest * (ahead.slack + behind.slack) + 1.1 * off);
         out.work += ahead.work + behind.work;
     }
 

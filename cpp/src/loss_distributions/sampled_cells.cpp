@@ -83,9 +83,9 @@ class Remove final : public Sampled {
             out.put_loss_cell(first, {std::exp(x[first]) * q, q_ * p + std::max(0.0, 1 - q_ - std::exp(x[first])) * q,
                                       scale, std::max(left.p.rel, left.q.rel) + 16 * u, kInfinity});
             // The rounding error of 1 - q - e^x has the same effect as an error of the edge by 4 u = 2^-51.
-            out.slack = larger_loss_error(out.slack, 4 * u);
+            out.slack = larger_loss_distribution_error(out.slack, 4 * u);
         }
-        for (std::size_t i = first; i <= count; ++i) out.slack = larger_loss_error(out.slack, made.slack[i]);
+        for (std::size_t i = first; i <= count; ++i) out.slack = larger_loss_distribution_error(out.slack, made.slack[i]);
     }
 
     Left measure_losses_below(double x) const override {
@@ -147,7 +147,7 @@ class Add final : public Sampled {
         }
         for (std::size_t i = inside; i < count; ++i) out.put_loss_cell(i, {});
         for (std::size_t i = 0; i < std::min(inside, count + 1); ++i)
-            out.slack = larger_loss_error(out.slack, made.slack[i]);
+            out.slack = larger_loss_distribution_error(out.slack, made.slack[i]);
     }
 
     Left measure_losses_below(double x) const override {

@@ -19,8 +19,8 @@ struct Cells {
     long long first;
     std::int64_t count;
 
-    TIGHTDP_HD double left_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
-    TIGHTDP_HD double right_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
+    TIGHTDP_HD double prv_left_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) - 0.5) * h; }
+    TIGHTDP_HD double prv_right_edge(std::int64_t i) const noexcept { return (static_cast<double>(first + i) + 0.5) * h; }
     // Returns the cell that holds an atom at y. Atoms beyond the ends belong to the outermost cells.
     TIGHTDP_HD std::int64_t prv_cell_index_at(double y) const noexcept {
         const long long i = llround(y / h) - first;
@@ -47,13 +47,13 @@ TIGHTDP_HD inline double cell_normal_mass(double a, double b) noexcept {
 
 TIGHTDP_HD inline double cell_mass(const GaussianLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double inverse = 1 / law.mu, middle = 0.5 * law.mu;
-    return cell_normal_mass(c.left_edge(i) * inverse - middle, c.right_edge(i) * inverse - middle);
+    return cell_normal_mass(c.prv_left_edge(i) * inverse - middle, c.prv_right_edge(i) * inverse - middle);
 }
 
 TIGHTDP_HD inline double cell_mass(const SampledLaw& law, const Cells& c, std::int64_t i) noexcept {
     const double shift = 1 / law.sigma;
     // The privacy loss for "add" is Y = -L, where L = ln(1 - q + q e^t) as for "remove" (SampledLaw).
-    const double low = law.add ? -c.right_edge(i) : c.left_edge(i), high = law.add ? -c.left_edge(i) : c.right_edge(i);
+    const double low = law.add ? -c.prv_right_edge(i) : c.prv_left_edge(i), high = law.add ? -c.prv_left_edge(i) : c.prv_right_edge(i);
     const double a = law.sigma * sampled_loss_inverse(low, law.q) + 0.5 * shift;
     const double b = law.sigma * sampled_loss_inverse(high, law.q) + 0.5 * shift;
     const double base = cell_normal_mass(a, b);
@@ -61,8 +61,8 @@ TIGHTDP_HD inline double cell_mass(const SampledLaw& law, const Cells& c, std::i
 }
 
 TIGHTDP_HD inline double cell_mass(const LaplaceLaw& law, const Cells& c, std::int64_t i) noexcept {
-    const double a = c.left_edge(i) > -law.mu ? c.left_edge(i) : -law.mu,
-                 b = c.right_edge(i) < law.mu ? c.right_edge(i) : law.mu;
+    const double a = c.prv_left_edge(i) > -law.mu ? c.prv_left_edge(i) : -law.mu,
+                 b = c.prv_right_edge(i) < law.mu ? c.prv_right_edge(i) : law.mu;
     double mass = b > a ? -0.5 * std::exp(0.5 * (b - law.mu)) * std::expm1(0.5 * (a - b)) : 0.0;
     if (i == c.prv_cell_index_at(-law.mu)) mass += 0.5 * std::exp(-law.mu);
     if (i == c.prv_cell_index_at(law.mu)) mass += 0.5;

@@ -56,7 +56,7 @@ Merged merge_prv_runs(const std::vector<Run>& runs) {
 
 MomentBounds make_moment_bounds(std::vector<Run> parts, bool reverse) {
     if (reverse)
-        for (Run& part : parts) part.law = reverse_law(part.law);
+        for (Run& part : parts) part.law = reverse_prv_single_losses(part.law);
     return MomentBounds(std::move(parts));
 }
 
@@ -81,7 +81,7 @@ std::optional<ComposedLoss> try_prv_composition(const Composer& compose, const s
     return composed;
 }
 
-std::string print_integer(double x) {
+std::string print_prv_integer(double x) {
     return std::to_string(static_cast<std::uint64_t>(std::min(x, 1e19)));
 }
 
@@ -94,8 +94,8 @@ double remove_prv_failure(double delta, double failure) {
 }  // namespace
 
 TooLarge::TooLarge(double needed, double allowed)
-    : std::runtime_error("the prv engine needs " + print_integer(needed) + " bytes, max_bytes is " +
-                         print_integer(allowed) + "; a larger eps_error needs fewer"),
+    : std::runtime_error("the prv engine needs " + print_prv_integer(needed) + " bytes, max_bytes is " +
+                         print_prv_integer(allowed) + "; a larger eps_error needs fewer"),
       bytes(needed) {}
 
 Bounds epsilon(const std::vector<Run>& runs, double delta, const Request& request, const Composer& compose) {

@@ -196,7 +196,7 @@ void prv_cells(const Law& law, double h, long long first, std::int64_t count, do
     std::visit([&](const auto& l) { prv_cells_of(l, h, first, count, out); }, law);
 }
 
-Law reverse_law(const Law& law) {
+Law reverse_prv_single_losses(const Law& law) {
     if (const auto* sampled = std::get_if<SampledLaw>(&law))
         return SampledLaw{sampled->sigma, sampled->q, !sampled->add};
     return law;  // the other distributions are equal to those of their reversed pairs

@@ -69,6 +69,6 @@ double edge_error(const Law& law, const Support& s);
 void prv_cells(const Law& law, double h, long long first, std::int64_t count, double* out);
 
 // Returns the distribution of the reversed pair (Q, P).
-Law reverse_law(const Law& law);
+Law reverse_prv_single_losses(const Law& law);
 
 }  // namespace tightdp::prv

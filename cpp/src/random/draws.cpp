@@ -73,7 +73,7 @@ auto random_integer_tiles(const RandomStream& stream, Function function) {
 
 }  // namespace
 
-RandomStream secure_stream(bool on_device) {
+RandomStream draw_secure_random_stream(bool on_device) {
     RandomStream stream{Generator::chacha20, {}, 0};
     system::random_bytes(stream.key, sizeof stream.key);
     return on_device || dispatched_aes_unit() == AesUnit::none ? stream : aes256_stream(stream.key, 0);
@@ -83,7 +83,7 @@ RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept {
     return {Generator::philox, {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, stream};
 }
 
-void fill_integers(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out) {
+void fill_random_integers(const RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out) {
     fill_random_range(first, n, out,
                       random_integer_tiles<std::uint64_t>(stream, [](std::uint64_t value) { return value; }));
 }

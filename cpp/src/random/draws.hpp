@@ -15,14 +15,14 @@ namespace tightdp {
 // Returns a stream with a new key from the operating system. The generator is AES-256 if this processor has
 // instructions for AES, and ChaCha20 otherwise. A stream for a device (GPU) is always ChaCha20, since devices have no
 // such instructions.
-random::RandomStream secure_stream(bool on_device);
+random::RandomStream draw_secure_random_stream(bool on_device);
 
 // Returns stream number `stream` of Philox with the key `seed`. Philox is not secure, so this stream must not be used
 // for releases.
 random::RandomStream philox_stream(std::uint64_t seed, std::uint64_t stream) noexcept;
 
 // Writes random 64-bit integers.
-void fill_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out);
+void fill_random_integers(const random::RandomStream& stream, std::uint64_t first, std::size_t n, std::uint64_t* out);
 
 // Writes numbers that are uniform on the odd multiples of 2^-53 in (0, 1). The distribution is symmetric about 1/2, and
 // no number is 0 or 1.

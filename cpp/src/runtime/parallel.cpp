@@ -33,7 +33,7 @@ constexpr int kSpins = 6000;
 // that has not arrived by then has most likely lost its processor.
 constexpr int kBarrierSpins = 200;
 
-int count_usable_processors() noexcept {
+int count_parallel_threads() noexcept {
     if (const char* text = std::getenv("TIGHTDP_NUM_THREADS")) {
         const std::int64_t n = std::strtol(text, nullptr, 10);
         if (n >= 1 && n <= 1024) return static_cast<int>(n);
@@ -43,7 +43,7 @@ int count_usable_processors() noexcept {
     return n ? static_cast<int>(n) : 1;
 }
 
-std::atomic<int> thread_limit{count_usable_processors()};
+std::atomic<int> thread_limit{count_parallel_threads()};
 
 // Longest time for which a job waits for threads that sleep or have lost their processor. The job then starts without
 // these threads. Waking a thread took 30 to 210 microseconds on a virtual machine whose processor slept as well. The

@@ -66,7 +66,7 @@ void bind_testing_dense_layers(py::module_& m) {
     m.def("share_integer_product", [](std::int64_t rows, std::int64_t outputs, std::int64_t columns,
                                       std::int64_t processors) {
         const std::int64_t chunk =
-            tightdp::cuda::choose_product_chunk(rows, outputs, columns, tightdp::cuda::kDevicePackedBytes);
-        return testing_chunk(tightdp::cuda::share_digit_product(std::min(rows, chunk), outputs, columns, processors));
+            tightdp::cuda::choose_device_product_chunk(rows, outputs, columns, tightdp::cuda::kDevicePackedBytes);
+        return testing_chunk(tightdp::cuda::share_product_among_blocks(std::min(rows, chunk), outputs, columns, processors));
     });
 }

@@ -194,7 +194,7 @@ def check_choice_argument(name: str, value: Any, accepted: Collection[str]) -> s
     return value
 
 
-def check_dataclass_fields(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
+def check_dataclass_arguments(settings: object, check: Callable[[str, Any], Any], *names: str) -> None:
     """Replaces each named field of a frozen dataclass by the value that ``check`` returns for it.
 
     A field whose default is None may be None.

@@ -94,14 +94,14 @@ class AdaCliP:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(
             self, _check.positive, "epochs", "h1", "h2", "gamma", "noise_multiplier", "spread"
         )
-        _check.check_dataclass_fields(self, batch_size, "batch_size")
-        _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
-        _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_arguments(self, batch_size, "batch_size")
+        _check.check_dataclass_arguments(self, _check.below_one, "beta1", "beta2")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "average")
+        _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
         if self.h1 is not None and self.h2 is not None and self.h1 > self.h2:
             raise ValueError(f"h1 must be at most h2 = {self.h2!r}, got {self.h1!r}")
 

@@ -91,15 +91,15 @@ class DPAGD:
     cost_is_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm", "max_loss")
-        _check.check_dataclass_fields(self, check_algorithm_step_count, "selections")
-        _check.check_dataclass_fields(self, _check.check_count_argument, "candidates", "every")
-        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, 1)"), "share")
-        _check.check_dataclass_fields(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
-        _check.check_dataclass_fields(self, _check.build_argument_check("[1e-6, inf)"), "growth")
-        _check.check_dataclass_fields(self, _check.nonnegative, "stretch")
-        _check.check_dataclass_fields(self, _check.below_one, "momentum")
-        _check.check_dataclass_fields(self, check_centering_share, "center")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm", "max_loss")
+        _check.check_dataclass_arguments(self, check_algorithm_step_count, "selections")
+        _check.check_dataclass_arguments(self, _check.check_count_argument, "candidates", "every")
+        _check.check_dataclass_arguments(self, _check.build_argument_check("[1e-6, 1)"), "share")
+        _check.check_dataclass_arguments(self, _check.positive, "max_step", "batch_size", "noise_multiplier")
+        _check.check_dataclass_arguments(self, _check.build_argument_check("[1e-6, inf)"), "growth")
+        _check.check_dataclass_arguments(self, _check.nonnegative, "stretch")
+        _check.check_dataclass_arguments(self, _check.below_one, "momentum")
+        _check.check_dataclass_arguments(self, check_centering_share, "center")
         _check.check_choice_argument("noise", self.noise, ("gumbel", "exponential"))
 
     def _calibrate_dpagd_selection(self, noise_multiplier: float) -> BoundedRange | PureDP:

@@ -119,16 +119,16 @@ class DPIS:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
-        _check.check_dataclass_fields(self, batch_size, "batch_size")
-        _check.check_dataclass_fields(self, _check.check_count_argument, "epochs")
-        _check.check_dataclass_fields(self, _check.at_least_one, "reach")
-        _check.check_dataclass_fields(self, _check.probability, "floor")
-        _check.check_dataclass_fields(self, _check.closed_unit, "reserve", "average")
-        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "noise_multiplier", "norm_noise", "adapt", "spread")
+        _check.check_dataclass_arguments(self, batch_size, "batch_size")
+        _check.check_dataclass_arguments(self, _check.check_count_argument, "epochs")
+        _check.check_dataclass_arguments(self, _check.at_least_one, "reach")
+        _check.check_dataclass_arguments(self, _check.probability, "floor")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "reserve", "average")
+        _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
         if self.norm_share is not None:
-            _check.check_dataclass_fields(self, _check.probability, "norm_share")
+            _check.check_dataclass_arguments(self, _check.probability, "norm_share")
         if self.norm_share is None and self.noise_multiplier is not None:
             raise ValueError("noise_multiplier must be left out where norm_share is None: the filter sets the noise")
 
@@ -167,7 +167,7 @@ class DPIS:
             self.epochs * run.steps,
         )
         noise = resolve_noise_from_gate_budget(
-            lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.norm_releases,
+            lambda noise: AlgorithmReleases(q, noise, count).composed_releases + run.dpis_norm_releases,
             self.noise_multiplier,
             target,
         )
@@ -188,7 +188,7 @@ class DPIS:
         used = {"steps": count, "noise_multiplier": noise, "norm_noise": run.norm_noise}
         if self.norm_share is not None or target.epsilon is None:
             return AlgorithmPlan(
-                FixedPlan(made.composed_releases + run.norm_releases),
+                FixedPlan(made.composed_releases + run.dpis_norm_releases),
                 run.build_fixed_dpis_run(q, noise),
                 count + self.norm_sum_count,
                 used,
@@ -216,7 +216,7 @@ class DPISEpochSettings:
         """Noise multiplier of each released sum of norms."""
 
     @property
-    def norm_releases(self) -> Composition:
+    def dpis_norm_releases(self) -> Composition:
         """Composition of the released sums of norms."""
         return (
             Gaussian(self.norm_noise) * self.settings.norm_sum_count if self.settings.norm_sum_count else Composition()
@@ -237,7 +237,7 @@ class DPISEpochSettings:
         """Raises ValueError if the released sums of norms use up the target and leave nothing for gradients."""
         if self.target.epsilon is None or not self.settings.norm_sum_count:
             return
-        norms = self.norm_releases + (self.target.beside or Composition())
+        norms = self.dpis_norm_releases + (self.target.beside or Composition())
         if not norms.epsilon(self.target.delta).upper < self.target.epsilon:
             raise self._make_dpis_norm_refusal()
 
@@ -249,7 +249,7 @@ class DPISEpochSettings:
         raised does not depend on the number of records.
         """
         assert self.target.epsilon is not None
-        for expected in (made.composed_releases + self.norm_releases, None):
+        for expected in (made.composed_releases + self.dpis_norm_releases, None):
             budget = FilterBudget(self.target.epsilon, self.target.delta, expected=expected)
             # Bounds the cost of an epoch with the largest noise, if all norms are C (docs/theory/dpis.md, section 6).
             epoch = 2 * math.expm1(min(budget.cost(Gaussian(self.largest_noise / 1.01)), 700.0))

@@ -71,12 +71,12 @@ class DPSGD:
     average: float = 0.5
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "epochs", "noise_multiplier", "spread")
-        _check.check_dataclass_fields(self, batch_size, "batch_size")
-        _check.check_dataclass_fields(self, check_centering_share, "center")
-        _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_shared_algorithm_optimizer, "optimizer")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "epochs", "noise_multiplier", "spread")
+        _check.check_dataclass_arguments(self, batch_size, "batch_size")
+        _check.check_dataclass_arguments(self, check_centering_share, "center")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "average")
+        _check.check_dataclass_arguments(self, check_shared_algorithm_optimizer, "optimizer")
 
     @property
     def cost_is_public(self) -> bool:

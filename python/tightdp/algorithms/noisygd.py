@@ -29,7 +29,7 @@ from .building_blocks.optimizers import SGD
 from .building_blocks.public_step_length import (
     STRIDE,
     check_stable_step_length,
-    choose_sgd_step_length,
+    choose_public_step_length,
     choose_total_step_length,
 )
 
@@ -88,12 +88,12 @@ class NoisyGD:
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
-        _check.check_dataclass_fields(self, _check.below_one, "momentum")
-        _check.check_dataclass_fields(self, check_centering_share, "center")
-        _check.check_dataclass_fields(self, _check.closed_unit, "average")
-        _check.check_dataclass_fields(self, check_algorithm_step_count, "steps")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "spread", "learning_rate", "noise_multiplier")
+        _check.check_dataclass_arguments(self, _check.below_one, "momentum")
+        _check.check_dataclass_arguments(self, check_centering_share, "center")
+        _check.check_dataclass_arguments(self, _check.closed_unit, "average")
+        _check.check_dataclass_arguments(self, check_algorithm_step_count, "steps")
 
     @property
     def cost_is_public(self) -> bool:
@@ -134,7 +134,7 @@ class NoisyGD:
         momentum = _choose_noisygd_momentum(stride, steps) if self.momentum is None else self.momentum
         rate = self.learning_rate
         optimizer = (
-            choose_sgd_step_length(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
+            choose_public_step_length(public, stride, self.max_norm, momentum) if rate is None else SGD(rate, momentum)
         )
         check_stable_step_length("learning_rate", public, optimizer)
 

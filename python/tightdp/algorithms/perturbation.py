@@ -67,8 +67,8 @@ class OutputPerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
-        _check.check_dataclass_fields(self, _check.positive, "noise_multiplier")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, _check.positive, "noise_multiplier")
 
     def plan(self, public: Public, target: Target) -> AlgorithmPlan:
         """Returns the plan of the release of one minimum with noise.
@@ -112,7 +112,7 @@ class ObjectivePerturbation:
     in_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, exact_bound, "max_norm")
+        _check.check_dataclass_arguments(self, exact_bound, "max_norm")
 
     def choose_objective(self, public: Public, epsilon: float) -> MinimumObjective:
         """Returns the function to minimise. If a record's effect on the curvature would cost more than half of epsilon,

@@ -62,7 +62,7 @@ def release_record_count_for_algorithm(
     not read, and all other facts are public. ``pay`` is called with the charge before any release.
     """
     held, count = _divide_algorithm_target(algorithm, facts, target)
-    check_algorithm_for_any_count(algorithm, facts, held.target, oracle)
+    check_algorithm_for_record_counts(algorithm, facts, held.target, oracle)
     charged = count + held.charge
     count_gate = Gate(FixedPlan(count), source, pay=lambda: pay(charged))
     released = count_gate.release_gaussian(oracle.record_count_query(), count.noise_multiplier).value[0]
@@ -108,7 +108,7 @@ class _FirstReleaseReached(Exception):
     """An exception that ends a rehearsal at its first release."""
 
 
-def check_algorithm_for_any_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
+def check_algorithm_for_record_counts(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
     """Raises ValueError if the settings have no plan for a usual number of records, or no plan for a single record.
 
     The error comes before a count is charged. The true number of records is not read.
@@ -132,8 +132,8 @@ def _explain_refused_record_count(algorithm: Algorithm, records: str, error: Exc
 
 
 def check_algorithm_beside_record_count(algorithm: Algorithm, facts: Public, target: Target, oracle: Oracle) -> None:
-    """Applies ``check_algorithm_for_any_count`` to the part of a target that the count leaves."""
-    check_algorithm_for_any_count(
+    """Applies ``check_algorithm_for_record_counts`` to the part of a target that the count leaves."""
+    check_algorithm_for_record_counts(
         algorithm, facts, _divide_algorithm_target(algorithm, facts, target)[0].target, oracle
     )
 

@@ -85,7 +85,7 @@ def check_command_output(
     a command that replaces no file. A TABLE is known by its first line, which is one of ``headers``.
 
     A file is replaced by one of its own kind alone, whatever ``force`` is. A model and a table are replaced only with
-    ``force``. A page and a figure are replaced without ``force``; ``check_page_may_be_replaced`` looks at the model of
+    ``force``. A page and a figure are replaced without ``force``; ``check_replaced_cli_page`` looks at the model of
     a page. A file that is read, a ledger and a symbolic link are never replaced, and no file is written through a link.
     """
     if out is None:
@@ -99,7 +99,7 @@ def check_command_output(
             raise ValueError(f"--out {out}: must not be a file that the command reads")
     _check_ledger_owns_no_cli_file(out)
     if out.is_file():
-        _check_file_may_be_replaced(out, force, writes, headers)
+        _check_replaced_cli_file(out, force, writes, headers)
     if not out.parent.is_dir():
         raise ValueError(f"--out {out}: there is no folder {str(out.parent)!r}")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
@@ -114,7 +114,7 @@ def _check_ledger_owns_no_cli_file(out: Path) -> None:
             raise ValueError(f"--out {out}: belongs to the ledger {ledger}, which deletes it: name another file")
 
 
-def _check_file_may_be_replaced(
+def _check_replaced_cli_file(
     out: Path, force: bool | None, writes: str | None, headers: Iterable[Sequence[str]]
 ) -> None:
     """Raises ValueError if a command that writes this kind must not replace the file ``out``."""
@@ -140,7 +140,7 @@ def _has_cli_file_header(path: Path, header: Sequence[str]) -> bool:
         return file.read(len(expected)) == expected
 
 
-def check_page_may_be_replaced(out: Path | None, statement: Statement, force: bool) -> None:
+def check_replaced_cli_page(out: Path | None, statement: Statement, force: bool) -> None:
     """Raises ValueError if ``out`` is the page of another model than that of ``statement``, unless ``force``."""
     if out is None or force or not out.exists():
         return

@@ -155,7 +155,7 @@ def prepare_arrays_of_sums(found: ExamplesToClip, out: Any, name: str = "out", *
     return given
 
 
-def convert_clipped_sums_to_library(found: ExamplesToClip, outs: list[Any]) -> Any:
+def convert_clipped_sums_to_arrays(found: ExamplesToClip, outs: list[Any]) -> Any:
     """Returns the sums as arrays of the caller's library."""
     if found.torch:
         torch = sys.modules["torch"]

@@ -112,8 +112,8 @@ class ClippingRun:
                 normalize=self.normalize,
                 stability=self.stability,
                 weights=self.weights,
-                center=self._select_columns_to_clip(self.center, indices),
-                inverse_scale=self._select_columns_to_clip(self.inverse_scale, indices),
+                center=self._select_clipping_columns(self.center, indices),
+                inverse_scale=self._select_clipping_columns(self.inverse_scale, indices),
                 deviation=deviation,
                 stream=stream if rng is None or grid else rng.stream(),
                 accumulate=self.accumulate,
@@ -124,7 +124,7 @@ class ClippingRun:
             )
         return np.transpose(norms) if self.grouped else norms[0]
 
-    def _select_columns_to_clip(
+    def _select_clipping_columns(
         self, values: npt.NDArray[np.float64] | None, indices: list[int]
     ) -> npt.NDArray[np.float64] | None:
         """Selects the numbers of the arrays ``indices`` from ``values``, which has one number for each column."""
@@ -160,11 +160,11 @@ def clip_examples_on_host(
     run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
-        deviation = compute_release_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
+        deviation = compute_clip_and_noise_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
     norms = run.write_noisy_sums(
-        deviation, rng, find_grid_of_released_sums(run.sensitivity, noise_multiplier) if exact else 0.0
+        deviation, rng, find_clip_and_noise_grid(run.sensitivity, noise_multiplier) if exact else 0.0
     )
-    return arrays.convert_clipped_sums_to_library(run.found, run.outs), norms
+    return arrays.convert_clipped_sums_to_arrays(run.found, run.outs), norms
 
 
 def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
@@ -250,7 +250,7 @@ def is_clipping_arithmetic_exact(arithmetic: str) -> bool:
 
 
 @functools.lru_cache(256)
-def find_grid_of_released_sums(bound: float, noise_multiplier: float = 1.0) -> float:
+def find_clip_and_noise_grid(bound: float, noise_multiplier: float = 1.0) -> float:
     """Returns the grid step for sums that one example moves by at most ``bound``.
 
     The step is the power of two for which bound / step is in [2^23, 2^24), or a larger power if the noise would exceed
@@ -277,7 +277,7 @@ def get_range_of_max_norm(dtype: str, out_dtype: str) -> tuple[float, float]:
     return low, high if out_dtype == "float64" else _SINGLE_RANGE[1]
 
 
-def compute_release_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
+def compute_clip_and_noise_deviation(multiplier: float, sensitivity: float, out_dtype: str) -> float:
     """Returns the standard deviation of the noise. Raises ValueError if it is too large for sums of ``out_dtype``."""
     deviation, most = multiplier * sensitivity, _LARGEST_DEVIATION[out_dtype]
     if not deviation <= most:

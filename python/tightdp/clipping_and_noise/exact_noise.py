@@ -167,8 +167,8 @@ def exact_release(
     if noise not in ("gaussian", "discrete_gaussian"):
         raise ValueError(f'noise must be "gaussian" or "discrete_gaussian", got {noise!r}')
     if grid is None:
-        clipping.compute_release_deviation(multiplier, bound, "float64")
-    step = clipping.find_grid_of_released_sums(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
+        clipping.compute_clip_and_noise_deviation(multiplier, bound, "float64")
+    step = clipping.find_clip_and_noise_grid(bound, multiplier) if grid is None else clipping.check_release_grid(grid)
     sigma = Fraction(multiplier) * Fraction(bound) / Fraction(step)
     if grid is None and sigma < _LOW:
         least = format_up(float(_LOW) * (step / bound), ".3g")

@@ -213,4 +213,4 @@ def exact_grid(max_norm: float | Sequence[float]) -> float:
     if not bounds:
         raise ValueError("max_norm must hold at least one bound")
     checked = [clipping.exact_bound("max_norm", c) for c in bounds]
-    return clipping.find_grid_of_released_sums(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))
+    return clipping.find_clip_and_noise_grid(clipping.bound_clipped_sum_sensitivity([([], c) for c in checked]))

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .._core import RandomStream, philox_stream, random_integers, random_uniform, secure_stream
+from .._core import RandomStream, draw_secure_random_stream, philox_stream, random_integers, random_uniform
 from .._support import _check
 from .._support.fork_lock import RenewedLock
 from . import kernels
@@ -119,10 +119,10 @@ class SecureRandom(RandomSource):
     __slots__ = ()
 
     def stream(self) -> RandomStream:
-        return secure_stream()
+        return draw_secure_random_stream()
 
     def stream_for_device(self) -> RandomStream:
-        return secure_stream(on_device=True)
+        return draw_secure_random_stream(on_device=True)
 
     def __repr__(self) -> str:
         return "SecureRandom()"

@@ -18,12 +18,13 @@ from ..models.linear import Hinge, LinearModel, Logistic, Loss, Multinomial, com
 from ..models.model_interface import Model, Vector
 from ..models.model_records import Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_record_block_weights
-from ..records.sources.choose_source import is_sparse_matrix, split_sparse_rows
+from ..records.sources.choose_source import is_sparse_matrix, split_sparse_source_rows
 from ..records.stream import RecordStream, scan_blocks
 from ..release_gate.budget import Target
 from ..release_gate.shares import NoiseShare, check_gate_charge_within_caps
 from ..statement.column_words import DECLARED, OCCURRING
-from .labels import (
+from .shared import public_facts as stated
+from .shared.labels import (
     UNKNOWN,
     LabelRelease,
     check_label_type_of_blocks,
@@ -36,15 +37,14 @@ from .labels import (
     require_typed_classifier_labels,
     select_classifier_labels,
 )
-from .preparation import (
+from .shared.preparation import (
     LabelPreparation,
     count_classifier_classes_of_block,
     list_classifier_classes_of_block,
     read_classifier_labels,
     scale_features_for_estimator,
 )
-from .private_estimator import PrivateEstimator
-from .shared import public_facts as stated
+from .shared.private_estimator import PrivateEstimator
 from .shared.sklearn_interface import ClassifierMixin, validate_estimator_features
 
 # A hint at the end of the error about undeclared labels, if these seem to be indices of the declared labels.
@@ -185,13 +185,15 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         self._check_class_weights(known)
         if learning:
             return self._plan_labels(size).charge
-        return self._rehearse_fit(size, self._build_estimator_model(size, labels), self.epsilon, self.delta)
+        return self._rehearse_private_estimator_fit(
+            size, self._build_estimator_model(size, labels), self.epsilon, self.delta
+        )
 
     def _plan_labels(self, features: int) -> LabelRelease:
         """Returns the division of the budget of a run that learns its labels, after a rehearsal of the run."""
         target, model = Target.from_arguments(self.epsilon, self.delta), self._build_estimator_model(features, 2)
-        plan = plan_label_release(partial(self._compute_estimator_charge, model), target, self._spent)
-        self._rehearse_fit(features, model, plan.epsilon, plan.delta)
+        plan = plan_label_release(partial(self._compute_private_estimator_charge, model), target, self._spent)
+        self._rehearse_private_estimator_fit(features, model, plan.epsilon, plan.delta)
         return plan
 
     def _loss(self, classes: int) -> Loss:
@@ -220,7 +222,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """
         values = validate_estimator_features(self, X, reset=not again)
         features = scale_features_for_estimator(
-            self._keep_declared_estimator_bounds(values.shape[1], values.dtype, again), values
+            self._keep_private_estimator_bounds(values.shape[1], values.dtype, again), values
         )
         learning = must_learn_labels(self.classes) or must_learn_labels(classes)
         labels, present = read_classifier_labels(
@@ -246,7 +248,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     ) -> RecordStream:
         """Returns the stream of prepared records, after a pass over the labels. If labels are to be learned, the pass
         counts them."""
-        bounds = self._keep_declared_estimator_bounds(blocks.width, blocks.dtype, again)
+        bounds = self._keep_private_estimator_bounds(blocks.width, blocks.dtype, again)
         counts: Counter[str] = Counter()
         if must_learn_labels(self.classes) or must_learn_labels(classes):
             check_label_type_of_blocks(blocks)
@@ -265,7 +267,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _list_target_facts(self) -> stated.TargetFacts:
         how = "learned" if self._learned else DECLARED if self._declared else OCCURRING
-        return stated.describe_classifier_labels(self.classes_, how, self.class_weight)
+        return stated.describe_public_facts_of_labels(self.classes_, how, self.class_weight)
 
     def _check_fixed(self, again: bool, classes: Any = None, **given: Any) -> None:
         """Raises ValueError if a run that continues the last fit declares other classes than that fit."""
@@ -323,7 +325,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         texts, history = release_classifier_labels(counts, plan.spent, self.random_state)
         self.classes_ = select_classifier_labels(texts, present)
         check_gate_charge_within_caps(
-            self._compute_estimator_charge(self._make_untrained_model(), plan.epsilon, plan.delta), plan.rest, UNKNOWN
+            self._compute_private_estimator_charge(self._make_untrained_model(), plan.epsilon, plan.delta),
+            plan.rest,
+            UNKNOWN,
         )
         self._opened = plan, history, payment
 
@@ -367,8 +371,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         Raises ``NotFittedError`` before ``fit``.
         """
         if is_sparse_matrix(X):
-            return np.concatenate([self.decision_function(part) for part in split_sparse_rows(X)])
-        z = self._compute_scores(X)
+            return np.concatenate([self.decision_function(part) for part in split_sparse_source_rows(X)])
+        z = self._compute_private_estimator_scores(X)
         return z[:, 0] if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -24,7 +24,7 @@ from ..records.sources.choose_source import (
     as_source_blocks_without_targets,
     is_sparse_matrix,
     refuse_weighted_blocks,
-    split_sparse_rows,
+    split_sparse_source_rows,
 )
 from ..records.stream import RecordStream
 from ..statement import Statement
@@ -177,7 +177,7 @@ class DPPCA(SecondMomentEstimator, TransformerMixin, BaseEstimator):
         """
         require_fitted(self, "components_")
         if is_sparse_matrix(X):
-            return np.concatenate([self.transform(part) for part in split_sparse_rows(X)])
+            return np.concatenate([self.transform(part) for part in split_sparse_source_rows(X)])
         features = validate_estimator_features(self, X, reset=False)
         return apply_dense_affine_map(
             features, self.components_, -(self.components_ @ self.mean_) if self.center else None

@@ -25,7 +25,7 @@ from ..records.sources.choose_source import (
     as_source_blocks,
     is_sparse_matrix,
     refuse_weighted_blocks,
-    split_sparse_rows,
+    split_sparse_source_rows,
 )
 from ..records.stream import RecordStream
 from ..release_gate.budget import FixedPlan
@@ -39,7 +39,7 @@ from .second_moment import (
     unpack_second_moment,
 )
 from .shared.private_fit import wrap_private_fit
-from .shared.public_facts import UNSCALED, describe_estimator_bounds
+from .shared.public_facts import UNSCALED, describe_public_fact_of_bounds
 from .shared.sklearn_interface import (
     BaseEstimator,
     RegressorMixin,
@@ -157,8 +157,8 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
                 "columns": f"their number, {size}, and their order",
                 "bounds of the features": "none"
                 if self.bounds is None
-                else f"declared: {describe_estimator_bounds(self.bounds)}",
-                "bounds of the target": f"declared: {describe_estimator_bounds(self.target_bounds)}",
+                else f"declared: {describe_public_fact_of_bounds(self.bounds)}",
+                "bounds of the target": f"declared: {describe_public_fact_of_bounds(self.target_bounds)}",
             },
             seeded=self.random_state is not None,
             outside=(AGAIN,) if self.bounds is not None else (UNSCALED, AGAIN),
@@ -171,10 +171,10 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         check_second_moment_size(size + 1)
         noise, penalty = self._resolve_second_moment_noise(), self.regularization
         penalty = None if penalty is None else _check.nonnegative("regularization", penalty)
-        inputs = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
+        inputs = EstimatorScale.build_estimator_scale("bounds", self.bounds, size)
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        output = EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
+        output = EstimatorScale.build_estimator_scale("target_bounds", self.target_bounds, 1)
         constant = _check.check_flag_argument("fit_intercept", self.fit_intercept)
         usual = math.sqrt(constant + (size + 1) / 3)
         bound = exact_bound("max_norm", usual if self.max_norm is None else self.max_norm)
@@ -201,7 +201,7 @@ class Ridge(SecondMomentEstimator, RegressorMixin, BaseEstimator):
         """
         require_fitted(self, "coef_")
         if is_sparse_matrix(X):
-            return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
+            return np.concatenate([self.predict(part) for part in split_sparse_source_rows(X)])
         features = validate_estimator_features(self, X, reset=False).astype(np.float64)
         if not np.isfinite(features).all():
             raise ValueError("X must be finite for predictions: it holds NaN or infinity")

@@ -25,7 +25,7 @@ class EstimatorScale(NamedTuple):
     """Half of the intervals' widths."""
 
     @classmethod
-    def from_estimator_bounds(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
+    def build_estimator_scale(cls, name: str, bounds: Any, size: int) -> EstimatorScale:
         """Checks bounds and returns their scale for ``size`` columns.
 
         If ``bounds`` is None, the scale changes no value.

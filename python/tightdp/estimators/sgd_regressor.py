@@ -13,14 +13,14 @@ from ..composition import Composition
 from ..models.linear import LinearModel, Squared
 from ..models.model_records import Array, Records
 from ..records.blocks import Blocks, scale_weights_of_records, validate_record_block_weights
-from ..records.sources.choose_source import is_sparse_matrix, split_sparse_rows
+from ..records.sources.choose_source import is_sparse_matrix, split_sparse_source_rows
 from ..records.stream import RecordStream
-from .labels import exclude_records_of_estimator
-from .preparation import Bounds, resolve_estimator_bounds, scale_features_for_estimator
-from .private_estimator import PrivateEstimator
 from .regression import convert_regression_targets, validate_regression_block, validate_regression_targets
 from .scale import EstimatorScale
 from .shared import public_facts as stated
+from .shared.labels import exclude_records_of_estimator
+from .shared.preparation import Bounds, prepare_estimator_bounds, scale_features_for_estimator
+from .shared.private_estimator import PrivateEstimator
 from .shared.sklearn_interface import RegressorMixin, validate_estimator_features
 
 
@@ -94,7 +94,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """
         size = _check.check_count_argument("n_features", n_features)
         self._build_target_scale()
-        return self._rehearse_fit(size, self._build_estimator_model(size), self.epsilon, self.delta)
+        return self._rehearse_private_estimator_fit(size, self._build_estimator_model(size), self.epsilon, self.delta)
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -112,15 +112,15 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         Raises ValueError if a feature is not finite.
         """
         if is_sparse_matrix(X):
-            return np.concatenate([self.predict(part) for part in split_sparse_rows(X)])
-        scores, target = self._compute_scores(X)[:, 0], self._get_target_scale()
+            return np.concatenate([self.predict(part) for part in split_sparse_source_rows(X)])
+        scores, target = self._compute_private_estimator_scores(X)[:, 0], self._get_target_scale()
         return np.asarray(scores * target.half[0] + target.middle[0])
 
     def _compute_regressor_line(self) -> tuple[NDArray[np.float64], float]:
         """Returns the coefficients and the intercept in the units of X and y."""
         w, target, width = self._require_parameters(), self._get_target_scale(), self.n_features_in_
         constant = w[width] if self._model.intercept else 0.0
-        bounds = resolve_estimator_bounds(self.bounds_, width, np.dtype(np.float64))
+        bounds = prepare_estimator_bounds(self.bounds_, width, np.dtype(np.float64))
         slopes = w[:width]
         if bounds is not None:
             low, _, span = (np.broadcast_to(each, (width,)) for each in bounds)
@@ -144,10 +144,10 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Returns the scale of the declared bounds of the target. Raises ValueError for bad or missing bounds."""
         if self.target_bounds is None:
             raise ValueError("target_bounds must be given, public (low, high) of the target")
-        return EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds, 1)
+        return EstimatorScale.build_estimator_scale("target_bounds", self.target_bounds, 1)
 
     def _get_target_scale(self) -> EstimatorScale:
-        return EstimatorScale.from_estimator_bounds("target_bounds", self.target_bounds_, 1)
+        return EstimatorScale.build_estimator_scale("target_bounds", self.target_bounds_, 1)
 
     def _build_estimator_model(self, features: int) -> LinearModel:
         return LinearModel(
@@ -161,9 +161,7 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
         """Returns the records of a table, with features and targets confined to their bounds."""
         target = self._set_target_scale(again)
         table = validate_estimator_features(self, X, reset=not again)
-        prepare = _RegressorPreparation(
-            self._keep_declared_estimator_bounds(table.shape[1], table.dtype, again), target
-        )
+        prepare = _RegressorPreparation(self._keep_private_estimator_bounds(table.shape[1], table.dtype, again), target)
         features, values = prepare.map_regressor_numbers(table, validate_regression_targets(y, len(table)))
         if sample_weight is not None:
             sample_weight = scale_weights_of_records(validate_record_block_weights(sample_weight, len(values)), largest)
@@ -171,13 +169,13 @@ class SGDRegressor(RegressorMixin, PrivateEstimator):
 
     def _prepare_stream(self, blocks: Blocks, largest: float, again: bool, **given: Any) -> RecordStream:
         prepare = _RegressorPreparation(
-            self._keep_declared_estimator_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
+            self._keep_private_estimator_bounds(blocks.width, blocks.dtype, again), self._set_target_scale(again)
         )
         return RecordStream.from_blocks(blocks, prepare, validate_regression_block, largest)
 
     def _list_target_facts(self) -> stated.TargetFacts:
         return stated.TargetFacts(
-            {"bounds of the target": f"declared: {stated.describe_estimator_bounds(self.target_bounds)}"}
+            {"bounds of the target": f"declared: {stated.describe_public_fact_of_bounds(self.target_bounds)}"}
         )
 
 

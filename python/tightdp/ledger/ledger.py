@@ -123,7 +123,7 @@ class Ledger:
         self._filter = budget.build_ledger_filter()
         self._start = self._known = _KnownLedgerEntries(0, start, self._filter._shared.state)
         self._releases: set[str] = set()  # identifiers in the known entries, and perhaps in later entries
-        self._price = lru_cache(1024)(self._filter._build_release_cost)
+        self._price = lru_cache(1024)(self._filter._build_filter_cost)
 
     @classmethod
     def create(
@@ -405,14 +405,14 @@ class Ledger:
                 raise LedgerError(f"{self._store.name}: is damaged at entry {before.number + 1}; {UNDONE}")
             before = _KnownLedgerEntries(number, digest, None)
             try:
-                entry = self._read_entry(number, time, note, account)
+                entry = self._read_ledger_entry(number, time, note, account)
             except ValueError as error:
                 raise LedgerError(
                     f"{self._store.name}: entry {number} cannot be read by this version of tightdp ({error}); {UNDONE}"
                 ) from None
             yield entry, digest
 
-    def _read_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
+    def _read_ledger_entry(self, number: int, time: Any, note: Any, account: Any) -> Entry:
         """Returns the entry that ``spend`` wrote. Raises ValueError for anything else."""
         check_ledger_text("note", read_json_value(str, note, "note"))
         moment = read_json_value(str, time, "time")

@@ -44,19 +44,19 @@ DEEPEST = 16
 """Largest number of mechanisms that are nested in one another."""
 
 
-def to_plain_mechanism(run: Composable) -> dict[str, Any]:
+def to_mechanism_json(run: Composable) -> dict[str, Any]:
     """Returns the type of ``run`` and the arguments that build it again."""
     plain: dict[str, Any] = {"type": type(run).__name__}
     if isinstance(run, Composition):
-        return {**plain, "parts": [[to_plain_mechanism(mechanism), count] for mechanism, count in run.parts]}
+        return {**plain, "parts": [[to_mechanism_json(mechanism), count] for mechanism, count in run.parts]}
     assert isinstance(run, Mechanism)
     for name, value in run._list_parameters().items():
-        plain[name] = to_plain_mechanism(value) if isinstance(value, Composable) else value
+        plain[name] = to_mechanism_json(value) if isinstance(value, Composable) else value
     return plain
 
 
-def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
-    """Returns the public mechanism that ``to_plain_mechanism`` wrote, built by its constructor.
+def from_mechanism_json(hint: Any, plain: Any, name: str, depth: int = 0) -> Any:
+    """Returns the public mechanism that ``to_mechanism_json`` wrote, built by its constructor.
 
     If ``hint`` is ``Composable``, the result may also be a composition. Raises ValueError if ``plain`` describes no
     such value. The message begins with ``name``, which tells where in the file the value is.
@@ -67,7 +67,7 @@ def from_plain_mechanism(hint: Any, plain: Any, name: str, depth: int = 0) -> An
         raise ValueError(f"{name}: type must be one of {', '.join(accepted)}, got {_check.describe_argument(kind)}")
     if depth == DEEPEST:
         raise ValueError(f"{name} must be at most {DEEPEST} mechanisms inside of one another")
-    inner = partial(from_plain_mechanism, depth=depth + 1)
+    inner = partial(from_mechanism_json, depth=depth + 1)
     if kind == "Composition":
         check_json_entries(name, plain, ("type", "parts"))
         parts = read_json_value(tuple[tuple[Mechanism, int], ...], plain["parts"], f"{name}.parts", inner)

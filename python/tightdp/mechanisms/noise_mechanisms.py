@@ -302,7 +302,7 @@ class TreeAggregation(Mechanism):
     steps: int
     own_steps: bool = False
     symmetric, any_size = True, True
-    unproved_reason = (
+    unproved_mechanism_reason = (
         "batches by position shift all records behind the one that is added or removed (own_steps=True says that "
         "the step of each record does not depend on which other records there are)"
     )

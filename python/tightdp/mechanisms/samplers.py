@@ -135,7 +135,9 @@ class SampledWithReplacement(Mechanism):
     """
 
     relations, symmetric, any_size = SIZED, False, False
-    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_mechanism_reason = (
+        "adding or removing a record changes the size of the data set that the sample is drawn from"
+    )
     mechanism: Gaussian
     sample_size: int
     dataset_size: int
@@ -173,7 +175,9 @@ class FixedSizeSampled(Mechanism):
     """
 
     symmetric, any_size = True, False
-    unproved_reason = "adding or removing a record changes the size of the data set that the sample is drawn from"
+    unproved_mechanism_reason = (
+        "adding or removing a record changes the size of the data set that the sample is drawn from"
+    )
     mechanism: Mechanism
     sample_size: int
     dataset_size: int

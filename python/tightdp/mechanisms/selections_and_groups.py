@@ -40,10 +40,10 @@ class SelectionOrGroup(Mechanism):
         return EVERY.intersection(*(mechanism.relations for mechanism, _ in self.parts))
 
     @property
-    def unproved_reason(self) -> str:  # type: ignore[override]
+    def unproved_mechanism_reason(self) -> str:  # type: ignore[override]
         return next(
-            (mechanism.unproved_reason for mechanism, _ in self.parts if mechanism.relations != EVERY),
-            Mechanism.unproved_reason,
+            (mechanism.unproved_mechanism_reason for mechanism, _ in self.parts if mechanism.relations != EVERY),
+            Mechanism.unproved_mechanism_reason,
         )
 
     @property
@@ -57,7 +57,7 @@ class SelectionOrGroup(Mechanism):
         return all(mechanism.any_size for mechanism, _ in self.parts)
 
 
-def _unpack_single_mechanism(run: Any) -> Composable:
+def _unpack_inner_mechanism(run: Any) -> Composable:
     """Returns the mechanism if ``run`` is a composition of just one mechanism, and otherwise the composition.
 
     Raises TypeError if ``run`` is neither a mechanism nor a composition.
@@ -116,7 +116,7 @@ class RepeatAndSelect(SelectionOrGroup):
         mean = _check.positive("mean", self.mean)
         if shape != POISSON and mean < 1:
             raise ValueError(f"mean must be a number in [1, inf) unless shape is 'poisson', got {mean!r}")
-        set_mechanism_fields(self, mechanism=_unpack_single_mechanism(self.mechanism), mean=mean, shape=shape)
+        set_mechanism_fields(self, mechanism=_unpack_inner_mechanism(self.mechanism), mean=mean, shape=shape)
 
     def _to_canonical_mechanism(self) -> tuple[Mechanism, int]:
         if self.mean == 1 and self.shape != POISSON and isinstance(self.mechanism, Mechanism):
@@ -158,7 +158,7 @@ class Group(SelectionOrGroup):
 
     def __post_init__(self) -> None:
         size = _check.check_count_argument("size", self.size, most=MOST_RECORDS)
-        run = _unpack_single_mechanism(self.mechanism)
+        run = _unpack_inner_mechanism(self.mechanism)
         most = _count_largest_group_of_mechanisms(run._to_composition().parts)
         if size > most:
             raise ValueError(

@@ -220,7 +220,7 @@ def add_integer_dense_product(
     kernels.add_integer_product(weights, inputs, largest_product, sums)
 
 
-def round_scaled_dense_rows(rows: Array, factors: Vector, most: int, out: NDArray[Any]) -> None:
+def round_scaled_dense_model_rows(rows: Array, factors: Vector, most: int, out: NDArray[Any]) -> None:
     """Writes the integers nearest to factors[k] rows[k, j], confined to ``most``, to ``out``, an array of int16 or
     int32.
 
@@ -238,7 +238,7 @@ def round_dense_rows_to_integers(rows: Array, digits: int, most: int, out: NDArr
     return kernels.round_rows(np.ascontiguousarray(rows), digits, most, out)
 
 
-def compute_dense_inner_products(integers: NDArray[Any]) -> Vector:
+def compute_dense_model_inner_products(integers: NDArray[Any]) -> Vector:
     """Returns, for each record k, the inner products of its rows ``integers[k, s]`` and ``integers[k, t]``.
 
     The integers are in int16 or int32. The inner products of their absolute values must be at most 2^53. The results
@@ -257,7 +257,7 @@ def form_dense_product_gradients(left: NDArray[np.float32], right: NDArray[np.fl
     return kernels.form_product_gradients(np.ascontiguousarray(left), np.ascontiguousarray(right))
 
 
-def form_dense_convolution_gradients(
+def form_dense_model_convolution_gradients(
     images: NDArray[np.float32],
     errors: NDArray[np.float32],
     kernel: Sequence[int],

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._support import _check
 from ..composition import Composition
-from ..estimators.shared.public_facts import describe_estimator_bounds
+from ..estimators.shared.public_facts import describe_public_fact_of_bounds
 from ..release_gate.gate import Gate
 from ..release_gate.shares import NoiseShare
 from ..statement.wording import format_stated_exactly, list_stated_values
@@ -87,5 +87,5 @@ class SimpleImputer(PrivateTransformer):
         shown = list_stated_values([format_stated_exactly(value) for value in self.statistics_])
         if self.strategy == "constant":
             return (), {"numbers in the place of missing ones": f"declared: {shown}"}
-        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_public_fact_of_bounds(self.domain)}"
         return (f"noisy medians of {self.n_features_in_} columns: {shown}",), {"where medians were looked for": domain}

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..composition import Composition
 from ..estimators.scale import EstimatorScale
-from ..estimators.shared.public_facts import describe_estimator_bounds
+from ..estimators.shared.public_facts import describe_public_fact_of_bounds
 from ..mechanisms import Gaussian
 from ..release_gate.gate import Gate
 from ..release_gate.oracle import Integers, Query
@@ -52,7 +52,7 @@ class BoundedTransformer(PrivateTransformer):
     def _prepare_input(self, X: Any) -> Values:
         values: Values = super()._prepare_input(X)
         if self.bounds is not None:
-            EstimatorScale.from_estimator_bounds("bounds", self.bounds, count_columns_to_preprocess(values))
+            EstimatorScale.build_estimator_scale("bounds", self.bounds, count_columns_to_preprocess(values))
         else:
             quantiles.build_quantile_grid(self.domain, count_columns_to_preprocess(values))
         return values
@@ -61,7 +61,7 @@ class BoundedTransformer(PrivateTransformer):
         """Returns the lower and upper bound of each column. The lower bound is always below the upper bound."""
         size = count_columns_to_preprocess(values)
         if self.bounds is not None:
-            scale = EstimatorScale.from_estimator_bounds("bounds", self.bounds, size)
+            scale = EstimatorScale.build_estimator_scale("bounds", self.bounds, size)
             return scale.low.copy(), scale.high.copy()
         found = quantiles.search_quantiles(gate, values, self._check_quantile_levels(), self.domain, noise_multiplier)
         grid = quantiles.build_quantile_grid(self.domain, size)
@@ -72,11 +72,9 @@ class BoundedTransformer(PrivateTransformer):
 
     def _list_scaler_bounds_facts(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
         if self.bounds is not None:
-            return (), {"bounds of the features": f"declared: {describe_estimator_bounds(self.bounds)}"}
-        shown = (
-            f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_estimator_bounds(self.bounds_)}"
-        )
-        domain = "any number" if self.domain is None else f"declared: {describe_estimator_bounds(self.domain)}"
+            return (), {"bounds of the features": f"declared: {describe_public_fact_of_bounds(self.bounds)}"}
+        shown = f"bounds of {self.n_features_in_} columns, by noisy quantiles: {describe_public_fact_of_bounds(self.bounds_)}"
+        domain = "any number" if self.domain is None else f"declared: {describe_public_fact_of_bounds(self.domain)}"
         return (shown,), {"where bounds were looked for": domain}
 
 

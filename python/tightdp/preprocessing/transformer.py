@@ -92,7 +92,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
         self._types = (
             list_stated_values(list_column_types(X)) if self._has_text_outputs() and not isinstance(X, Blocks) else ""
         )
-        self._run(values, spent, source, delta, partial(payment.spend_charge, charge))
+        self._run_preprocessing_releases(values, spent, source, delta, partial(payment.spend_charge, charge))
         self.statement_ = self._build_statement(
             delta, self.random_state is not None, payment.ledger_text if charge else None
         )
@@ -198,7 +198,7 @@ class PrivateTransformer(FittedAttributes, TransformerMixin, BaseEstimator):
             resolve_noise_from_gate_budget(lambda z: self._charge(NoiseShare(z, failure)), own, target), failure
         ), target.delta
 
-    def _run(
+    def _run_preprocessing_releases(
         self, values: Any, spent: NoiseShare, source: RandomSource, delta: float, pay: Callable[[], object]
     ) -> None:
         """Makes the releases and learns from them. The gate calls ``pay`` before the first release."""

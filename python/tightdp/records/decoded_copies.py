@@ -86,12 +86,12 @@ class CopiedBlocks(BlockView):
         self._file.seek(0)
         for given in self._blocks:
             x, y = self.block_form(*given)
-            self._given_up = self._given_up or not self._write_block(x, y)
+            self._given_up = self._given_up or not self._write_decoded_block(x, y)
             parts.append((len(y), y.dtype))
             yield x, y
         self._parts = None if self._given_up else parts
 
-    def _write_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
+    def _write_decoded_block(self, x: NDArray[Any], y: NDArray[Any]) -> bool:
         """Writes a block, and returns whether this succeeded. If it failed, the file is emptied to free the disk."""
         with suppress(OSError):
             if not y.dtype.hasobject and shutil.disk_usage(_find_folder_of_copy()).free - x.nbytes - y.nbytes > RESERVE:

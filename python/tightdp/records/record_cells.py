@@ -104,7 +104,7 @@ def as_label_of_record_cell(cell: Any) -> tuple[str, Any]:
     raise TypeError("no label")
 
 
-def as_labels_of_one_cell_kind(cells: Iterable[Any]) -> NDArray[Any]:
+def as_labels_of_record_cells(cells: Iterable[Any]) -> NDArray[Any]:
     """Returns labels as an array. All labels must be of one kind, and the array has the type of this kind.
 
     No label is converted to the kind of another label. Raises TypeError if two labels have different kinds, or if a
@@ -124,7 +124,7 @@ def as_targets_of_record_cells(cells: Any) -> NDArray[Any]:
     if not isinstance(cells, (list, tuple)):
         return np.asarray(cells)
     try:
-        return as_labels_of_one_cell_kind(cells)
+        return as_labels_of_record_cells(cells)
     except TypeError:
         return np.fromiter(cells, dtype=object, count=len(cells))
 

@@ -241,12 +241,12 @@ class MinimumQueryPoint:
 
     def multiply_by_gate_query_hessian(self, v: Vector) -> Vector:
         """Returns the Hessian of F at this point times v."""
-        z, data = self._curved_records
+        z, data = self._curved_gate_query_records
         bend = self._f.loss.multiply_by_curvature(z, data.targets, data.table.compute_scores(v, z.shape[1]))
         return data.table.sum_weighted_gate_query_rows(data.apply_weights(bend)) + self._f.convexity * v
 
     @cached_property
-    def _curved_records(self) -> tuple[Array, MinimumQueryRecords]:
+    def _curved_gate_query_records(self) -> tuple[Array, MinimumQueryRecords]:
         """The scores and the records for which the loss has curvature at w.
 
         If these are more than half of the records, no record is left out."""

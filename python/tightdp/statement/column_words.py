@@ -64,7 +64,7 @@ def state_fact_of_categories(name: str, categories: Sequence[str]) -> StatedColu
     return StatedColumnFact(f"categories of {name}", shown, f"categories of {name}, by noisy counts")
 
 
-def state_fact_of_bounds(name: str, low: float, high: float) -> StatedColumnFact:
+def state_fact_of_column_bounds(name: str, low: float, high: float) -> StatedColumnFact:
     """Returns the fact that a column of numbers has these bounds."""
     return StatedColumnFact(
         f"bounds of {name}",
@@ -88,7 +88,7 @@ def state_facts_of_columns(columns: Iterable[Column]) -> list[StatedColumnFact]:
         if isinstance(column, CategoryColumn):
             facts.append(state_fact_of_categories(column.name, column.categories))
             continue
-        facts.append(state_fact_of_bounds(column.name, column.low, column.high))
+        facts.append(state_fact_of_column_bounds(column.name, column.low, column.high))
         if column.missing is not None:
             facts.append(state_fact_of_missing(column.name, column.missing))
     return facts

@@ -37,7 +37,7 @@ def draw_statement_profile(x: Vector, curve: Curve, epsilon: float, delta: float
     frame = _StatementFigure(most, -low)
     mark = (epsilon, math.log10(max(delta, LEAST_DELTA)) - low) if epsilon <= most else None
     lower, higher, title = scale_to_profile_axis(lower), scale_to_profile_axis(higher), "delta (curve) at each epsilon"
-    return frame.draw_figure(title, "epsilon", "delta", x, lower, higher,
+    return frame.draw_statement_figure(title, "epsilon", "delta", x, lower, higher,
                              x_ticks=_place_statement_curve_ticks(most), y_ticks=ticks, mark=mark)  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def draw_statement_tradeoff(x: Vector, curve: Curve) -> str:
     ticks = _place_statement_curve_ticks(1.0)
     guessing = (0.0, 1.0), (1.0, 0.0)
     frame = _StatementFigure(1.0, 1.0)
-    return frame.draw_figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
+    return frame.draw_statement_figure("least errors of any test", "false accusations", "missed", x, curve.lower, curve.upper,
                              x_ticks=ticks, y_ticks=ticks, reference=guessing)  # fmt: skip
 
 
@@ -67,7 +67,7 @@ class _StatementFigure:
     def _write_points(self, xs: Sequence[float] | Vector, ys: Sequence[float] | Vector) -> str:
         return " ".join(f"{self._x(float(x)):.1f},{self._y(float(y)):.1f}" for x, y in zip(xs, ys, strict=True))
 
-    def draw_figure(
+    def draw_statement_figure(
         self,
         title: str,
         across: str,

@@ -92,7 +92,7 @@ def render_statement_body(statement: Statement, sign: bool = False) -> str:
     sections = [
         "<h1>Privacy statement</h1>",
         f'<p class="of">{encode_text_for_page(statement.subject)}</p>',
-        f'<p class="guarantee">{encode_text_for_page(promise)}{_state_power_of_tests(statement)}</p>',
+        f'<p class="guarantee">{encode_text_for_page(promise)}{_state_power_on_page(statement)}</p>',
         *(f'<p class="warning"><b>Warning.</b> {encode_text_for_page(warning)}</p>' for warning in statement.warnings),
         "<h2>The guarantee</h2>",
         _render_statement_table(
@@ -172,7 +172,7 @@ def _discard_missing_page_rows(rows: dict[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in rows.items() if value is not None}
 
 
-def _state_power_of_tests(statement: Statement) -> str:
+def _state_power_on_page(statement: Statement) -> str:
     """Returns a sentence on the power of the best test at one rate of false accusations.
 
     The power follows from the trade-off curve of the charge. It may be smaller than the largest power that epsilon and

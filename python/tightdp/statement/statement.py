@@ -37,7 +37,7 @@ from .wording import (
     NEVER_COVERED,
     NOISE,
     RELATIONS,
-    explain_stated_guarantee,
+    explain_statement_guarantee,
     format_stated_above,
     format_stated_below,
     list_stated_record_counts,
@@ -147,7 +147,7 @@ class Statement:
             raise TypeError(f"charged must be a Composition, got {self.charged!r}")
         _check.check_choice_argument("neighbors", self.neighbors, NEIGHBORS)
         _check.check_choice_argument("arithmetic", self.arithmetic, tuple(ARITHMETIC))
-        _check.check_dataclass_fields(self, _check.check_flag_argument, "seeded", "certified")
+        _check.check_dataclass_arguments(self, _check.check_flag_argument, "seeded", "certified")
         values = {
             "delta": _check.open_unit("delta", self.delta),
             "public": _check_statement_texts("public", self.public),
@@ -208,7 +208,7 @@ class Statement:
 
         The tuple is empty if epsilon is too large, or if ``neighbors`` is "add" or "remove".
         """
-        return explain_stated_guarantee(self.privacy.upper, self.delta, self.neighbors)
+        return explain_statement_guarantee(self.privacy.upper, self.delta, self.neighbors)
 
     @property
     def warnings(self) -> tuple[str, ...]:

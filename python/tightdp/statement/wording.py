@@ -70,7 +70,7 @@ AGAIN = "Another fit on the same data: the next one is charged as much again."
 """Line about repeated fits among the things that the bound of an estimator leaves out."""
 
 
-def explain_stated_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
+def explain_statement_guarantee(epsilon: float, delta: float, neighbors: Neighbors) -> tuple[str, ...]:
     """Returns the meaning of (epsilon, delta) in two sentences, or no sentence.
 
     Both sentences follow from the definition: P(A) <= e^epsilon P'(A) + delta for each event A. Here P and P' are the

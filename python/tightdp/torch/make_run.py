@@ -23,12 +23,12 @@ from .batches import poisson_loader
 from .batches.importance_loader import ImportanceLoader
 from .batches.poisson_loader import RunLoader
 from .distributed.agreement import list_facts_of_ranks
-from .distributed.ranks import Ranks, join_process_group
+from .distributed.ranks import Ranks, join_distributed_ranks
 from .distributed.sharded_run import ShardedRun, check_model_sharding
 from .distributed.shared_run import SharedRun
-from .ghost_clipping.layers import check_one_pass_layers
+from .ghost_clipping.layers import check_ghost_clipping_layers
 from .model_checks import model_checks
-from .plan.algorithm_settings import check_torch_algorithm, choose_torch_algorithm
+from .plan.algorithm_settings import check_torch_algorithm, choose_algorithm_settings
 from .plan.loss_release import LossRelease
 from .plan.norm_share_account import make_run_account
 from .plan.plan import SumArithmetic, check_norm_bounds_of_plan, plan_run
@@ -153,7 +153,7 @@ def make_private(
     >>> run.steps_, run.epsilon() <= 3.0, run.fit(loss).privacy_ <= 3.0
     (10, True, True)
     """
-    world = join_process_group(distributed)
+    world = join_distributed_ranks(distributed)
     seed = int(random_state) if isinstance(random_state, np.integer) else random_state
     budget: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "batch_size": batch_size, "epochs": epochs,
@@ -167,7 +167,7 @@ def make_private(
         )
         said["release_loss"] = check_run_options_for_loss(release_loss, algorithm)
         said["batches"] = batches.physical_size, batches.padded, folder is None
-        name, own = choose_torch_algorithm(algorithm)
+        name, own = choose_algorithm_settings(algorithm)
         model_checks.check_types_of_torch_model(model, optimizer)
         how = choose_algorithm_sum_arithmetic(arithmetic, name, max_norm, model)
         check_torch_algorithm(name, own, optimizer, how, batches.padded, batches.options.get("num_workers"))
@@ -189,13 +189,13 @@ def make_private(
     key = RunKey(world, seed)
     made = plan_run(
         len(dataset),
-        key.make_random_source_of_key(NOISE),
+        key.make_run_key_source(NOISE),
         max_norm=check_norm_bounds_of_plan(max_norm, len(parameters)),
         own=own,
         size=size,
         largest=min(torch.finfo(p.dtype).max for p in parameters.values()),
         arithmetic=how,
-        pay=_make_payment_in_make_run(world, book, f"{type(model).__name__}, {name}", saved.run_name),
+        pay=_make_payment_in_make_run(world, book, f"{type(model).__name__}, {name}", saved.saved_run_name),
         released=saved.record_count,
         loss=release_loss,
         **budget,
@@ -215,7 +215,7 @@ def _check_model_in_make_run(model: Any, optimizer: Any, arithmetic: SumArithmet
     """Returns the trained parameters. Raises an error if the model or the optimizer forbids private training."""
     model_checks.check_model_modules(model)
     if arithmetic in ("float", "products"):
-        check_one_pass_layers(model)
+        check_ghost_clipping_layers(model)
     parameters = model_checks.find_trained_parameters(model, optimizer)
     model_checks.check_optimizer_of_torch_model(optimizer)
     model_checks.check_model_parameters_finite(

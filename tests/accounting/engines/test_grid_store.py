@@ -31,7 +31,7 @@ def forget():
 
 
 def ask(run, delta=1e-6, direction="remove", width=WIDTH):
-    return ENGINE.epsilon(run._to_composition().latest_last, direction, delta, Request(width=width))
+    return ENGINE.epsilon(run._to_composition().parts_in_composition_order, direction, delta, Request(width=width))
 
 
 def cold(question):

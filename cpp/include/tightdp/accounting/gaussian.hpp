@@ -55,7 +55,7 @@ TIGHTDP_HD inline double gaussian_delta_over_density(double t, double mu) noexce
 // Computes a point of the privacy profile at eps >= 0. The number t = eps/mu - mu/2 is the distance of eps from the
 // mean of the privacy loss, in standard deviations. If t is large, an error dt of t changes delta by about a relative
 // t dt. So t is stored as the sum of two doubles, the variables `t` and `rest`. If eps/mu > 1e140, delta is 0.
-inline GaussianPoint gaussian_profile_point(double mu, double eps) noexcept {
+inline GaussianPoint gaussian_accounting_point(double mu, double eps) noexcept {
     const double quotient = eps / mu;
     if (quotient > 1e140) return {0.0, 1.0, -HUGE_VAL, 1e140};
     const double remainder = std::fma(-quotient, mu, eps) / mu;
@@ -86,7 +86,7 @@ struct GaussianBounds {
 // delta(eps) = (1 - e^eps) + e^eps delta(-eps), which holds because the reversed pair has the same profile. The
 // identity implies 1 - delta(eps) = e^eps (1 - delta(-eps)).
 inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
-    GaussianPoint p = gaussian_profile_point(mu, std::fabs(eps));
+    GaussianPoint p = gaussian_accounting_point(mu, std::fabs(eps));
     if (eps < 0) {
         const double factor = std::exp(eps);
         p.delta = -std::expm1(eps) + factor * p.delta;
@@ -96,8 +96,8 @@ inline GaussianBounds gaussian_bounds(double mu, double eps) noexcept {
                    complement = interval_around(p.complement, kGaussianError);
     // The smaller of delta and 1 - delta has the smaller absolute error. Its bounds are subtracted from 1 to bound the
     // larger number.
-    if (p.delta < 0.5) return {delta, {round_probability_down(1 - delta.upper), round_probability_up(1 - delta.lower)}};
-    return {{round_probability_down(1 - complement.upper), round_probability_up(1 - complement.lower)}, complement};
+    if (p.delta < 0.5) return {delta, {round_interval_probability_down(1 - delta.upper), round_interval_probability_up(1 - delta.lower)}};
+    return {{round_interval_probability_down(1 - complement.upper), round_interval_probability_up(1 - complement.lower)}, complement};
 }
 
 // Bounds epsilon(delta) = inf{eps >= 0 : delta(eps) <= delta} for delta in [1e-300, 1).
@@ -120,7 +120,7 @@ inline Interval gaussian_epsilon(double mu, double delta) noexcept {
     double low = 0, high = mu * (0.5 * mu + std::sqrt(-2 * target)) * (1 + 1e-12);
     double eps = high, slope = 1;
     for (int i = 0; i < 200; ++i) {
-        const GaussianPoint p = gaussian_profile_point(mu, eps);
+        const GaussianPoint p = gaussian_accounting_point(mu, eps);
         slope = p.log_slope;
         const double excess = delta <= 0.5 ? p.log_delta - target : ((1 - delta) - p.complement) / p.delta;
         (excess > 0 ? low : high) = eps;

@@ -11,12 +11,12 @@ struct Interval {
     double lower, upper;
 };
 
-// round_probability_down() returns a number slightly below a probability, and round_probability_up() a number slightly
+// round_interval_probability_down() returns a number slightly below a probability, and round_interval_probability_up() a number slightly
 // above. The difference covers one rounding error. The results stay in [0, 1].
-TIGHTDP_HD inline double round_probability_down(double p) noexcept {
+TIGHTDP_HD inline double round_interval_probability_down(double p) noexcept {
     return p > 0 ? p * (1 - 2 * kUnitRoundoff) : 0.0;
 }
-TIGHTDP_HD inline double round_probability_up(double p) noexcept {
+TIGHTDP_HD inline double round_interval_probability_up(double p) noexcept {
     const double up = p * (1 + 4 * kUnitRoundoff);
     return up < 1 ? up : 1.0;
 }

@@ -15,7 +15,7 @@ namespace tightdp::exact {
 // Tells whether U < a/c, where U is uniform on [0, 1) and `bits` are its first 64 binary digits. Further digits are
 // drawn as needed.
 template <class Int, class Words>
-bool below_ratio_exactly(std::uint64_t bits, Int a, const Int& c, Words& words) {
+bool is_exact_bernoulli_success(std::uint64_t bits, Int a, const Int& c, Words& words) {
     // Computes the digits of a/c by long division. The first digit that differs from the digit of U decides.
     for (int i = 0;; ++i) {
         const bool digit_u = i < 64 ? (bits >> (63 - i) & 1) != 0 : words.draw_random_bit();
@@ -37,7 +37,7 @@ bool bernoulli(const Int& a, const Int& c, Words& words) {
         static_cast<double>(bits) * 0x1p-64 - approximate_exact_integer(a) / approximate_exact_integer(c);
     if (gap > 0x1p-40) return false;
     if (gap < -0x1p-40) return true;
-    return below_ratio_exactly(bits, a, c, words);
+    return is_exact_bernoulli_success(bits, a, c, words);
 }
 
 // Returns true with the exact probability exp(-a/c), for a <= c. The function draws from Bernoulli(a/c),

@@ -173,7 +173,7 @@ TIGHTDP_HD_STAGE inline void enclose_box_muller_turn(int n, int digits, const Li
 }
 
 // Returns floor(sqrt(x)).
-TIGHTDP_HD inline std::uint64_t exact_square_root(Uint128 x) noexcept {
+TIGHTDP_HD inline std::uint64_t box_muller_square_root(Uint128 x) noexcept {
     auto root = static_cast<std::uint64_t>(::sqrt(approximate_exact_integer(x)));
     while (static_cast<Uint128>(root) * root > x) --root;
     while (static_cast<Uint128>(root + 1) * (root + 1) <= x) ++root;
@@ -206,7 +206,7 @@ TIGHTDP_HD_STAGE inline std::uint64_t round_box_muller_product(int n, double sig
         square |= i == 0 ? digits >> shift % 32 : digits << (32 * i - 32) << (32 - shift % 32);
     }
     // The result is floor(v + 1/2) = floor((floor(2 v) + 1) / 2) with v = sigma sqrt(l) a.
-    return (exact_square_root(square) + 1) / 2;
+    return (box_muller_square_root(square) + 1) / 2;
 }
 
 // Returns the number of limbs of scratch memory that try_exact_box_muller needs for `words` words.

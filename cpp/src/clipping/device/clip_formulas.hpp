@@ -67,7 +67,7 @@ TIGHTDP_HD inline double widen_device_clip_entry(BFloat16 x) noexcept {
 // Returns the segment that has the column or the tile with this index. This is the last segment whose first column or
 // tile is at most `index`.
 template <std::int64_t DeviceSegment::* first = &DeviceSegment::first>
-TIGHTDP_HD inline const DeviceSegment& find_clip_segment(const DeviceClip& clip, std::int64_t index) noexcept {
+TIGHTDP_HD inline const DeviceSegment& find_device_clip_segment(const DeviceClip& clip, std::int64_t index) noexcept {
     int low = 0, high = clip.segment_count - 1;
     while (low < high) {
         const int middle = (low + high + 1) / 2;
@@ -80,7 +80,7 @@ TIGHTDP_HD inline const DeviceSegment& find_clip_segment(const DeviceClip& clip,
 }
 
 template <class T>
-TIGHTDP_HD inline const T* find_clip_row(const DeviceSegment& segment, std::int64_t row) noexcept {
+TIGHTDP_HD inline const T* find_device_clip_row(const DeviceSegment& segment, std::int64_t row) noexcept {
     return reinterpret_cast<const T*>(static_cast<const char*>(segment.data) + row * segment.stride);
 }
 
@@ -97,7 +97,7 @@ TIGHTDP_HD inline double device_clip_product(const DeviceClip& clip, double x, d
 // Adds to `sum` the squares of the columns begin, begin + step, ... before `end`, and returns the result. Column c of
 // the row is row[c - origin].
 template <class T>
-TIGHTDP_HD inline double add_clip_squares(const DeviceClip& clip, double sum, const T* row, std::int64_t origin,
+TIGHTDP_HD inline double add_device_clip_squares(const DeviceClip& clip, double sum, const T* row, std::int64_t origin,
                                           std::int64_t begin, std::int64_t end, int step) noexcept {
     for (std::int64_t c = begin; c < end; c += step) {
         const double x = transform_clip_entry(clip, widen_device_clip_entry(row[c - origin]), c);
@@ -110,19 +110,19 @@ TIGHTDP_HD inline double add_clip_squares(const DeviceClip& clip, double sum, co
 template <class T, class Team>
 TIGHTDP_HD inline double sum_held_clip_squares(const DeviceClip& clip, const Team& team, const T* row,
                                                std::int64_t origin, std::int64_t begin, std::int64_t end) noexcept {
-    return team.sum(add_clip_squares(clip, 0.0, row, origin, begin + team.lane(), end, team.size()));
+    return team.sum(add_device_clip_squares(clip, 0.0, row, origin, begin + team.lane(), end, team.size()));
 }
 
 // Returns the sum of squares of the columns [begin, begin + kDevicePiece) of a row.
 template <class T, class Team>
-TIGHTDP_HD inline double sum_clip_piece_squares(const DeviceClip& clip, const Team& team, std::int64_t row,
+TIGHTDP_HD inline double sum_device_clip_piece_squares(const DeviceClip& clip, const Team& team, std::int64_t row,
                                                 std::int64_t begin) noexcept {
     const std::int64_t end = begin + kDevicePiece < clip.columns ? begin + kDevicePiece : clip.columns;
     double sum = 0;
     for (std::int64_t column = begin; column < end;) {
-        const DeviceSegment& segment = find_clip_segment(clip, column);
+        const DeviceSegment& segment = find_device_clip_segment(clip, column);
         const std::int64_t stop = segment.first + segment.columns < end ? segment.first + segment.columns : end;
-        sum = add_clip_squares(clip, sum, find_clip_row<T>(segment, row), segment.first, column + team.lane(), stop,
+        sum = add_device_clip_squares(clip, sum, find_device_clip_row<T>(segment, row), segment.first, column + team.lane(), stop,
                                team.size());
         column = stop;
     }
@@ -133,7 +133,7 @@ TIGHTDP_HD inline double sum_clip_piece_squares(const DeviceClip& clip, const Te
 // two near the largest entry. The norm is +inf if an entry is not finite. A finite norm is increased by the largest
 // rounding error of the sum. Since such rows are rare, one thread computes the norm in a plain loop.
 template <class T>
-TIGHTDP_HD inline double norm_of_large_clip_row(const DeviceClip& clip, std::int64_t row) noexcept {
+TIGHTDP_HD inline double large_device_clip_norm(const DeviceClip& clip, std::int64_t row) noexcept {
     double largest = 0, square = 0;
     bool finite = true;
     for (int pass = 0; pass < 2; ++pass) {
@@ -143,7 +143,7 @@ TIGHTDP_HD inline double norm_of_large_clip_row(const DeviceClip& clip, std::int
             const DeviceSegment& segment = clip.segments[i];
             for (std::int64_t c = 0; c < segment.columns; ++c) {
                 const double x = std::fabs(transform_clip_entry(
-                    clip, widen_device_clip_entry(find_clip_row<T>(segment, row)[c]), segment.first + c));
+                    clip, widen_device_clip_entry(find_device_clip_row<T>(segment, row)[c]), segment.first + c));
                 if (pass == 0) {
                     finite = finite && x < HUGE_VAL;
                     largest = x > largest ? x : largest;
@@ -162,7 +162,7 @@ TIGHTDP_HD inline double norm_of_large_clip_row(const DeviceClip& clip, std::int
 // Returns the norm of a row from its sum of squares, and writes it to the norms of the request if they are wanted.
 template <class T>
 TIGHTDP_HD inline double device_clip_norm(const DeviceClip& clip, std::int64_t row, double square) noexcept {
-    const double norm = square < HUGE_VAL ? std::sqrt(square) : norm_of_large_clip_row<T>(clip, row);
+    const double norm = square < HUGE_VAL ? std::sqrt(square) : large_device_clip_norm<T>(clip, row);
     if (clip.norms) clip.norms[row] = norm;
     return norm;
 }
@@ -191,7 +191,7 @@ TIGHTDP_HD inline void finish_clip_column(const DeviceClip& clip, const DeviceFi
                                           Real noise) noexcept {
     if (column >= f.columns) return;
     double value = f.sums ? f.sums[column] : 0;
-    const DeviceSegment& segment = find_clip_segment(clip, column);
+    const DeviceSegment& segment = find_device_clip_segment(clip, column);
     Real& out = static_cast<Real*>(segment.out)[column - segment.first];
     if (f.noisy) value += f.deviation * static_cast<double>(noise);
     out = static_cast<Real>(f.accumulate ? static_cast<double>(out) + value : value);

@@ -62,7 +62,7 @@ inline clipping::DeviceFinish make_device_finish(const ClipRequest& r, const cli
     return f;
 }
 
-inline clipping::ExactFinish make_exact_finish(const ClipRequest& r, const unsigned long long* sums) {
+inline clipping::ExactFinish make_exact_device_finish(const ClipRequest& r, const unsigned long long* sums) {
     clipping::ExactFinish f{sums,           r.grid,       r.deviation,  r.stream != nullptr,
                             r.out_integers, r.out_double, r.accumulate, {}};
     if (r.stream) f.stream = *r.stream;

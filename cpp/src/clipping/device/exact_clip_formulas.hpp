@@ -30,10 +30,10 @@ struct DeviceExact {
 template <class T>
 TIGHTDP_HD inline double sum_exact_clip_squares(const DeviceClip& clip, std::int64_t row, std::int64_t tile,
                                                 int lane) noexcept {
-    const DeviceSegment& segment = find_clip_segment<&DeviceSegment::first_tile>(clip, tile);
+    const DeviceSegment& segment = find_device_clip_segment<&DeviceSegment::first_tile>(clip, tile);
     const std::int64_t begin = (tile - segment.first_tile) * kSquareTile;
     const std::int64_t end = begin + kSquareTile < segment.columns ? begin + kSquareTile : segment.columns;
-    return add_clip_squares(clip, 0.0, find_clip_row<T>(segment, row), segment.first, segment.first + begin + lane,
+    return add_device_clip_squares(clip, 0.0, find_device_clip_row<T>(segment, row), segment.first, segment.first + begin + lane,
                             segment.first + end, kSquareLanes);
 }
 
@@ -41,7 +41,7 @@ TIGHTDP_HD inline double sum_exact_clip_squares(const DeviceClip& clip, std::int
 // trunc(fl(T_k x_j)), where fl denotes rounding to floating point. Returns T_k, or -T_k for a row whose products are
 // computed in double because of its weight.
 template <class T>
-TIGHTDP_HD inline double exact_clip_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
+TIGHTDP_HD inline double exact_device_clip_factor(const DeviceClip& clip, const DeviceExact& exact, std::int64_t row,
                                            const double* squares) noexcept {
     double square = 0;
     for (int s = 0; s < exact.stripes; ++s) {
@@ -66,7 +66,7 @@ TIGHTDP_HD inline double exact_clip_factor(const DeviceClip& clip, const DeviceE
     return heavy ? -scaled : scaled;
 }
 
-// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. exact_clip_factor() computes the
+// Returns one integer of a row, modulo 2^64, from the entry x and the row's `factor`. exact_device_clip_factor() computes the
 // factor and explains negative factors.
 TIGHTDP_HD inline unsigned long long exact_clip_term(const DeviceClip& clip, double x, double factor) noexcept {
     return static_cast<unsigned long long>(
@@ -86,7 +86,7 @@ struct ExactFinish {
 
 TIGHTDP_HD inline void finish_exact_clip_column(const DeviceClip& clip, const ExactFinish& f,
                                                 std::int64_t column) noexcept {
-    const DeviceSegment& segment = find_clip_segment(clip, column);
+    const DeviceSegment& segment = find_device_clip_segment(clip, column);
     const std::int64_t at = column - segment.first;
     unsigned long long sum = f.sums[column];
     if (f.noisy)

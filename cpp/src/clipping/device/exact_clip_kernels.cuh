@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kSumThreads)
 template <class T>
 __global__ void exact_factors_kernel(DeviceClip clip, DeviceExact exact, const double* squares, double* factors) {
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (row < clip.rows) factors[row] = exact_clip_factor<T>(clip, exact, row, squares + row * exact.tiles);
+    if (row < clip.rows) factors[row] = exact_device_clip_factor<T>(clip, exact, row, squares + row * exact.tiles);
 }
 
 // Adds the integers of each column to sums[column]. Each block takes a chunk of rows, and as many columns as it has
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(kSumThreads)
     const std::int64_t place = blockIdx.x % share.across * threads + threadIdx.x;
     const std::int64_t step = steps > 1 ? place / clip.columns : 0, column = steps > 1 ? place % clip.columns : place;
     if (step >= steps || column >= clip.columns) return;
-    const DeviceSegment& segment = find_clip_segment(clip, column);
+    const DeviceSegment& segment = find_device_clip_segment(clip, column);
     const std::int64_t stride = steps * segment.stride;
-    const char* at = reinterpret_cast<const char*>(find_clip_row<T>(segment, chunk + step) + (column - segment.first));
+    const char* at = reinterpret_cast<const char*>(find_device_clip_row<T>(segment, chunk + step) + (column - segment.first));
     unsigned long long sum = 0;
     TIGHTDP_UNROLL_4
     for (std::int64_t r = chunk + step; r < end; r += steps, at += stride) {

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
         unsigned char* rows = memory + s.held_rows_offset();
         __syncthreads();  // no thread still reads the previous group of rows
         if (s.dense) {
-            const T* const from = find_clip_row<T>(clip.segments[0], begin);
+            const T* const from = find_device_clip_row<T>(clip.segments[0], begin);
             rows += held_address_modulo_16(from);
             copy_held_run(reinterpret_cast<T*>(rows), from, count * s.columns, thread, threads);
         } else {
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(HeldShape::kThreads) held_kernel(DeviceClip cl
                 const DeviceSegment& segment = clip.segments[i];
                 for (int r = thread / kWarp; r < count; r += threads / kWarp)
                     copy_held_run(reinterpret_cast<T*>(rows + r * s.pitch) + segment.first,
-                                  find_clip_row<T>(segment, begin + r), segment.columns, thread % kWarp, kWarp);
+                                  find_device_clip_row<T>(segment, begin + r), segment.columns, thread % kWarp, kWarp);
             }
         }
         close_batch();

@@ -37,9 +37,9 @@ struct RowShare {
     TIGHTDP_HD RowShare(std::int64_t columns, std::int64_t count, std::int64_t blocks)
         : across(ceiling_quotient(columns, kSumThreads)),
           rows(ceiling_quotient(count, ceiling_quotient(blocks, across))) {}
-    TIGHTDP_HD std::int64_t count_launch_chunks(std::int64_t count) const { return ceiling_quotient(count, rows); }
+    TIGHTDP_HD std::int64_t count_clip_launch_chunks(std::int64_t count) const { return ceiling_quotient(count, rows); }
     TIGHTDP_HD std::int64_t count_launch_blocks(std::int64_t count) const {
-        return across * count_launch_chunks(count);
+        return across * count_clip_launch_chunks(count);
     }
 };
 

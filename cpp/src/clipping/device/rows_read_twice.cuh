@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kSumThreads) squares_kernel(DeviceClip clip, s
     const std::int64_t warps = gridDim.x * std::int64_t{kSumThreads / kWarp};
     for (std::int64_t i = blockIdx.x * std::int64_t{kSumThreads / kWarp} + threadIdx.x / kWarp; i < clip.rows * pieces;
          i += warps) {
-        const double square = sum_clip_piece_squares<T>(clip, team, i / pieces, i % pieces * kDevicePiece);
+        const double square = sum_device_clip_piece_squares<T>(clip, team, i / pieces, i % pieces * kDevicePiece);
         if (team.lane() == 0) squares[i] = square;
     }
 }
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(kSumThreads)
     const std::int64_t end = begin + share.rows < clip.rows ? begin + share.rows : clip.rows;
     const std::int64_t column = blockIdx.x % share.across * kSumThreads + threadIdx.x;
     if (column >= clip.columns) return;
-    const DeviceSegment& segment = find_clip_segment(clip, column);
+    const DeviceSegment& segment = find_device_clip_segment(clip, column);
     const std::int64_t stride = segment.stride;
-    const char* at = reinterpret_cast<const char*>(find_clip_row<T>(segment, begin) + (column - segment.first));
+    const char* at = reinterpret_cast<const char*>(find_device_clip_row<T>(segment, begin) + (column - segment.first));
     double sum = 0;
     TIGHTDP_UNROLL_4
     for (std::int64_t r = begin; r < end; ++r, at += stride) {

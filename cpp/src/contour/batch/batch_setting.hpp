@@ -18,7 +18,7 @@ TIGHTDP_HD_STAGE Result batch_epsilon(const Team& team, BatchMemory& memory, con
                                       double delta, double tolerance) noexcept {
     const double more = 1 + 18 * kUnitRoundoff;  // covers the rounding errors of the next two lines
     const double distance = steps * bound_contour_step_delta_directly(pair.sigma, pair.q) * more;
-    const double most = pair.is_add() ? steps * bound_contour_add_loss_directly(pair.q) * more : HUGE_VAL;
+    const double most = pair.is_contour_add() ? steps * bound_contour_add_loss_directly(pair.q) * more : HUGE_VAL;
     BatchCurve<Team> curve(team, memory, pair, steps);
     return least_epsilon(distance, most, delta, [&](bool by_delta, double at) {
         return invert_contour_curve(curve, tolerance, by_delta, at);

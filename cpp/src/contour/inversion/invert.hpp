@@ -13,7 +13,7 @@
 namespace tightdp::contour {
 
 // Returns a certified result with the error terms of a value, multiplied by `unit`.
-TIGHTDP_HD inline Result certified_result(const CurveValue& v, double unit) noexcept {
+TIGHTDP_HD inline Result certified_inversion_result(const CurveValue& v, double unit) noexcept {
     Result r;
     r.status = Status::certified;
     r.aliasing = v.aliasing * unit;
@@ -62,7 +62,7 @@ template <class Curve>
 TIGHTDP_HD_STAGE Result invert_for_epsilon(const Curve& curve, const Plan& plan, double delta, double& e) {
     CurveValue v;
     if (!find_trapezoid_root(curve, plan, delta, e, v)) return {};
-    Result r = certified_result(v, 1 / -v.slope);
+    Result r = certified_inversion_result(v, 1 / -v.slope);
     const double first =
         1.01 * (v.trapezoid_delta_error() + std::fabs(v.delta - delta)) / -v.slope + 4 * kUnitRoundoff * std::fabs(e);
     // Moves the upper and then the lower end outwards until bounds on delta prove that epsilon is between them.
@@ -90,7 +90,7 @@ TIGHTDP_HD_STAGE Result invert_for_epsilon(const Curve& curve, const Plan& plan,
 template <class Curve>
 TIGHTDP_HD_STAGE Result invert_for_delta(const Curve& curve, const Plan& plan, double epsilon) {
     const CurveValue v = curve.evaluate_curve(plan, epsilon);
-    Result r = certified_result(v, 1);
+    Result r = certified_inversion_result(v, 1);
     if (!(std::fabs(v.upper_trapezoid_delta()) < HUGE_VAL) || !(std::fabs(v.lower_trapezoid_delta()) < HUGE_VAL))
         return {};
     constexpr double least = 2.2250738585072014e-308;

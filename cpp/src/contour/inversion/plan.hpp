@@ -103,11 +103,11 @@ class Planner {
     TIGHTDP_HD_STAGE bool balance_periods(bool by_delta, double target);
     // Return ln of the error of delta that is tolerated from one source, and ln of the factor M(c) e^{-c eps}.
     TIGHTDP_HD double log_tolerated() const { return plan_.log_delta + std::log(0.25 * tolerance_); }
-    TIGHTDP_HD double log_front_factor() const { return k_.k0 - plan_.c * plan_.epsilon; }
+    TIGHTDP_HD double log_inversion_front_factor() const { return k_.k0 - plan_.c * plan_.epsilon; }
     // Returns ln(|g(0)| / delta), where g is the integrand of contour.md, section 1. This logarithm measures the digits
     // that the sum loses by cancellation, and is smallest at the saddle point.
-    TIGHTDP_HD double log_cancellation() const {
-        return log_front_factor() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta;
+    TIGHTDP_HD double log_inversion_cancellation() const {
+        return log_inversion_front_factor() - std::log(plan_.c) - std::log1p(plan_.c) - plan_.log_delta;
     }
 
     Curve& curve_;
@@ -170,7 +170,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::balance_periods(bool by_delta, double targ
     double period = plan_.consistent ? 2 * kPi / plan_.step : HUGE_VAL;
     // Cancellation by a factor of e^8 leaves twelve of the sixteen digits of a double. If the first abscissa loses more
     // than e^5, the moves may lose another factor of e^3.
-    const double most_lost = max_value(8.0, log_cancellation() + 3);
+    const double most_lost = max_value(8.0, log_inversion_cancellation() + 3);
     for (int i = 0; i < 40; ++i) {
         const Plan plan_before = plan_;
         const Cumulants k_before = k_;
@@ -186,7 +186,7 @@ TIGHTDP_HD_STAGE bool Planner<Curve>::balance_periods(bool by_delta, double targ
             else
                 plan_.log_delta = min_value(0.0, estimate_saddle_log_delta(plan_.c, k, target));
         }
-        const bool found = (log_cancellation() < most_lost || !(period < HUGE_VAL)) && choose_period();
+        const bool found = (log_inversion_cancellation() < most_lost || !(period < HUGE_VAL)) && choose_period();
         if (found && 2 * kPi / plan_.step < period) {
             period = 2 * kPi / plan_.step;
         } else if (period < HUGE_VAL) {
@@ -235,10 +235,10 @@ TIGHTDP_HD_STAGE Status Planner<Curve>::make_plan(bool by_delta, double target, 
     if (!plan_.consistent || plan_.right.period > 2 * plan_.left.period)
         if (!balance_periods(by_delta, target)) return Status::too_many_nodes;
     const double log_inverse =
-        std::log(32 * (1 + curve_.total_count()) / tolerance_) + max_value(0.0, log_cancellation());
+        std::log(32 * (1 + curve_.total_count()) / tolerance_) + max_value(0.0, log_inversion_cancellation());
     // The truncation error e^{K - c eps} rho / (pi S) must be within the tolerance. Here K = ln M(c), and S is the end
     // of the line, which is at least 1/sd. rho is a bound on |M(c + is)/M(c)| for s >= S.
-    const double need = max_value(log_front_factor() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
+    const double need = max_value(log_inversion_front_factor() + std::log(sd_ / kPi) - log_tolerated(), 3.0);
     Status status = curve_.choose_length(plan_, sd_, need, log_inverse);
     if (status != Status::certified) return status;
     plan_.log_decay = -need;

@@ -59,7 +59,7 @@ class BatchMgf {
     // Estimates count * ln M and its derivatives at c <= c_most.
     TIGHTDP_HD_STAGE Cumulants estimate_cumulants(double c) const noexcept {
         const double s = choose_mgf_weight_shift(c);
-        return mgf_cumulants(sum_node_moments<false>(c, s, nullptr), s, count_, pair_.is_add());
+        return mgf_cumulants(sum_node_moments<false>(c, s, nullptr), s, count_, pair_.is_contour_add());
     }
 
     // Returns count * ln M(c) with bounds on its errors, for c <= c_most.
@@ -77,7 +77,7 @@ class BatchMgf {
         const double needed = std::ceil(reach / h_) + 1 - first_ + 1;
         const std::int64_t n = needed < static_cast<double>(n_) ? static_cast<std::int64_t>(needed) : n_;
         const double inverse = 1 / m.sum;
-        sum_node_phases(m_.loss, pair_.is_add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
+        sum_node_phases(m_.loss, pair_.is_contour_add() ? -1.0 : 1.0, m_.weights, n, step, steps, inverse, m_.re, m_.im);
         // The recurrence for e^{ix} - 1 in sum_node_phases() restarts every kBatchRow abscissae. The bound on the
         // rounding error of such a short recurrence is in contour.md, section 7, instead of section 5.2.
         const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;
@@ -135,7 +135,7 @@ class BatchMgf {
     TIGHTDP_HD_STAGE double choose_mgf_weight_shift(double c) const noexcept {
         if (bound_log_mgf_without_nodes(pair_, c) < kDirect) return 0;
         double peak = 0;
-        const double b = pair_.contour_weight_power(c);
+        const double b = pair_.contour_composition_weight_power(c);
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {
             const double u = (first_ + static_cast<double>(i)) * h_;
             peak = max_value(peak, b * m_.loss[i] - 0.5 * u * u);
@@ -148,7 +148,7 @@ class BatchMgf {
     // does the same on the host.
     template <bool certified>
     TIGHTDP_HD_STAGE Moments sum_node_moments(double c, double shift, double* weights) const noexcept {
-        const double b = pair_.contour_weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
+        const double b = pair_.contour_composition_weight_power(c), abs_b = std::fabs(b), inverse = 1 / pair_.sigma;
         const double scale = h_ * kInvSqrt2Pi;
         Moments out;
         for (std::int64_t i = team_.lane(); i < n_; i += team_.size()) {

@@ -47,8 +47,8 @@ inline constexpr double kDirect = 600;
 // Returns an upper bound on ln M(c): c ln(1/(1-q)) for "add", c (c + 1) / (2 sigma^2) for "remove", and 2 c
 // (c + 1) / sigma^2 for "replace".
 TIGHTDP_HD inline double bound_log_mgf_without_nodes(const Pair& p, double c) noexcept {
-    if (p.is_add()) return -c * std::log1p(-p.q);
-    return (p.is_replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
+    if (p.is_contour_add()) return -c * std::log1p(-p.q);
+    return (p.is_contour_replace() ? 2 : 0.5) * c * (c + 1) / (p.sigma * p.sigma);
 }
 
 // The step h of the nodes, the margin of their range, and the first and the last node as multiples of h.

@@ -22,7 +22,7 @@ inline constexpr double kPi = 3.14159265358979323846;
 // multiplied. It is 2 for "replace" with q > 1/2, and 1 otherwise. The loss for "replace" is ln W(u) - ln W(-u), and
 // the phases of its two terms may add up (contour.md, section 8).
 TIGHTDP_HD inline double replace_phase_factor(const Pair& p) noexcept {
-    return p.is_replace() && p.q > 0.5 ? 2.0 : 1.0;
+    return p.is_contour_replace() && p.q > 0.5 ? 2.0 : 1.0;
 }
 
 // Returns the logarithm of a bound on the L1 norm of the integrand at Im u = y, for 0 < y < pi sigma. The norm is
@@ -33,7 +33,7 @@ TIGHTDP_HD inline double quadrature_strip_penalty(const Pair& p, double c, doubl
     if (p.direction == Direction::remove) return 0.5 * y * y;
     const double turn = -c * std::log(std::cos(0.5 * y / p.sigma));
     const double half =
-        y <= 0.5 * kPi * p.sigma * (1 - 1e-12) ? -c * std::log1p(-p.q) + (p.is_replace() ? 0.41 : 0.0) : HUGE_VAL;
+        y <= 0.5 * kPi * p.sigma * (1 - 1e-12) ? -c * std::log1p(-p.q) + (p.is_contour_replace() ? 0.41 : 0.0) : HUGE_VAL;
     return 0.5 * y * y + (turn < half ? turn : half);
 }
 
@@ -88,13 +88,13 @@ TIGHTDP_HD inline double quadrature_error(const Pair& p, double c, double s, dou
 // range from the bulk of the tilted density, in standard deviations of u (contour.md, section 4.3). The range begins at
 // quadrature_left_end() - z. It ends at quadrature_right_end(), which includes the margin.
 TIGHTDP_HD inline double quadrature_range_error(const Pair& p, double c, double z) noexcept {
-    const double peak = p.is_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
+    const double peak = p.is_contour_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::exp(-0.5 * z * z) * (2 + peak);
 }
 
 // Returns the margin with which quadrature_range_error is at most e^{-log_inverse}.
 TIGHTDP_HD inline double quadrature_margin(const Pair& p, double c, double log_inverse) noexcept {
-    const double peak = p.is_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
+    const double peak = p.is_contour_add() ? std::sqrt(1 + c / (4 * p.sigma * p.sigma)) : 1.0;
     return std::sqrt(2 * (log_inverse + std::log(2 + peak)));
 }
 
@@ -111,9 +111,9 @@ TIGHTDP_HD inline double mgf_posterior_weight(const Pair& p, double u) noexcept 
 // r(u)/sigma of -ln(phi W^beta). The derivative must be concave between b and (1 + c)/sigma + z, as it is for r <= 1/2.
 // It must also be at least 1 at (1 + c)/sigma + z, and at least z at b.
 TIGHTDP_HD inline double quadrature_right_end(const Pair& p, double c, double z) noexcept {
-    if (p.is_add()) return z;
+    if (p.is_contour_add()) return z;
     const double pull = (1 + c) * replace_phase_factor(p) / p.sigma, farthest = pull + z;
-    if (p.is_replace() || mgf_posterior_weight(p, farthest) > 0.5) return farthest;
+    if (p.is_contour_replace() || mgf_posterior_weight(p, farthest) > 0.5) return farthest;
     double b = z;
     for (int i = 0; i < 30; ++i) {
         const double next = z + pull * mgf_posterior_weight(p, b) * (1 + 1e-9);
@@ -130,7 +130,7 @@ TIGHTDP_HD inline double quadrature_right_end(const Pair& p, double c, double z)
 // c r(v) / sigma <= |v|, where r is the posterior weight. A bisection finds v, and returns the end of its interval at
 // which this condition holds.
 TIGHTDP_HD inline double quadrature_left_end(const Pair& p, double c) noexcept {
-    if (!p.is_add()) return 0.0;
+    if (!p.is_contour_add()) return 0.0;
     double low = -c / p.sigma, high = 0.0;  // the condition holds at `low` and may fail at `high`
     for (int i = 0; i < 60 && high - low > 0.25; ++i) {
         const double v = 0.5 * (low + high);

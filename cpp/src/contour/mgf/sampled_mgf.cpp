@@ -30,7 +30,7 @@ bool SampledMgf::place_nodes(double c_most, double s_most, double log_inverse, s
     posterior_.resize(grid_.n);
     weights_.resize(grid_.n);
     work::spend(kNodeUnits * grid_.n);
-    if (pair_.is_replace()) {
+    if (pair_.is_contour_replace()) {
         compute_replace_nodes(grid_, replace_nodes_);
         loss_ = replace_nodes_.loss;
     } else {
@@ -44,23 +44,23 @@ double SampledMgf::largest_mgf_node_loss() const {
 }
 
 double SampledMgf::choose_mgf_weight_shift(double c) const {
-    const double b = pair_.contour_weight_power(c), most = bound_log_mgf_without_nodes(pair_, c);
-    if (pair_.is_replace())
+    const double b = pair_.contour_composition_weight_power(c), most = bound_log_mgf_without_nodes(pair_, c);
+    if (pair_.is_contour_replace())
         return weight_shift(grid_, most, [&](std::int64_t i) { return c * loss_[i] + replace_nodes_.log_weight[i]; });
     return weight_shift(grid_, most, [&](std::int64_t i) { return b * loss_[i]; });
 }
 
 void SampledMgf::sum_node_moments(double c, Moments& out, double* weights) {
-    work::spend((pair_.is_replace() ? kReplacedUnits : kNodeUnits) * grid_.n);
-    if (pair_.is_replace()) return sum_replace_moments(grid_, replace_nodes_, c, out, weights);
+    work::spend((pair_.is_contour_replace() ? kReplacedUnits : kNodeUnits) * grid_.n);
+    if (pair_.is_contour_replace()) return sum_replace_moments(grid_, replace_nodes_, c, out, weights);
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
-    (grid_, pair_.contour_weight_power(c), choose_mgf_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
+    (grid_, pair_.contour_composition_weight_power(c), choose_mgf_weight_shift(c), loss_.data(), posterior_.data(), weights, out);
 }
 
 Cumulants SampledMgf::estimate_cumulants(double c) {
     Moments m;
     sum_node_moments(c, m, nullptr);
-    return mgf_cumulants(m, choose_mgf_weight_shift(c), count_, pair_.is_add());
+    return mgf_cumulants(m, choose_mgf_weight_shift(c), count_, pair_.is_contour_add());
 }
 
 CertifiedLogMgf SampledMgf::log_mgf(double c) {
@@ -81,7 +81,7 @@ double SampledMgf::compute_mgf_ratios(double c, double step, std::int64_t steps,
     n = std::min(grid_.n, (n + kNodeBlock - 1) / kNodeBlock * kNodeBlock);
     work::spend(kFourProductsUnits * (n / 4) * steps);
     TIGHTDP_SELECT_SIMD(sum_mgf_phases)
-    (loss_.data(), pair_.is_add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
+    (loss_.data(), pair_.is_contour_add() ? -1.0 : 1.0, weights_.data(), n, step, steps, re, im);
     const double inverse = 1 / m.sum;
     // The rounding error comes from the phases, their recurrence, the weights and the sum (contour.md, section 5.2).
     const double abs_first = m.abs_first * inverse, alpha = m.alpha * inverse;

@@ -50,7 +50,7 @@ constexpr double kShare = 0.1;
 // min(most, slope r).
 struct FactorError {
     double start = 0, most = 0, slope = 0;
-    double bound_at(double r) const { return start + std::min(most, slope * r); }
+    double bound_ray_factor_error(double r) const { return start + std::min(most, slope * r); }
 };
 
 // One distribution, its path, and bounds on the error of its D_j.
@@ -118,7 +118,7 @@ class RaySum {
     RaySum(const std::vector<LogRatioLaw>& laws, double shift, const RayPlan& plan, double tolerance);
 
     // Tells whether no limit is exceeded. Otherwise the sum was not computed, and evaluate_curve() must not be called.
-    bool is_computed() const { return served_; }
+    bool is_ray_sum_computed() const { return served_; }
     std::int64_t node_count() const;
     std::int64_t ray_points() const { return static_cast<std::int64_t>(re_.size()); }
     CurveValue evaluate_curve(const Plan& plan, double epsilon) const;
@@ -181,7 +181,7 @@ bool RaySum::choose_ray_points(double tolerance) {
     const auto norms = [&](const Part& part, double angle, PathNorms& out) {
         PathRange range;
         if (!path_range(part.law, gamma_, angle, 30, range)) return false;
-        const PathNorms found = path_norms(part.law, gamma_, angle, range);
+        const PathNorms found = turned_path_norms(part.law, gamma_, angle, range);
         out = {std::max(out.size, found.size), std::max(out.first, found.first)};
         return true;
     };
@@ -298,7 +298,7 @@ void RaySum::sum_ray_factors() {
                     (gamma_ * path.first_rounding + std::min(2 * (path.rounding + turned * path.size),
                                                              r * (path.first_rounding + turned * path.first_moment))) +
                 1e-300;
-            sums[j].add_ray_factor({path.start + f_re[j], f_im[j]}, part.rule.bound_at(r) * (1 + 1e-9), round,
+            sums[j].add_ray_factor({path.start + f_re[j], f_im[j]}, part.rule.bound_ray_factor_error(r) * (1 + 1e-9), round,
                                    part.law.count);
         }
     }
@@ -409,7 +409,7 @@ Result invert_on_rays(const Composition& composition, double tolerance, bool by_
     for (int round = 0; round < kRounds; ++round) {
         const RayPlan plan = plan_rays(laws, shift, epsilon, log_delta, by_delta || round > 0);
         RaySum sum(laws, shift, plan, tolerance);
-        if (!sum.is_computed()) break;
+        if (!sum.is_ray_sum_computed()) break;
         Plan outer;
         outer.c = plan.c;
         outer.epsilon = plan.epsilon;

@@ -87,7 +87,7 @@ PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const P
     return tails;
 }
 
-PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range) {
+PathNorms turned_path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range) {
     const double cosine = std::cos(angle), sine = std::sin(angle), s2 = law.sigma * law.sigma;
     const double width = 0.05 / std::max(1.0, law.sigma), wider = std::exp(0.5 * width);
     const std::int64_t cells = static_cast<std::int64_t>(std::ceil((range.right - range.left) / width));

@@ -63,7 +63,7 @@ struct PathRange {
 bool path_range(const LogRatioLaw& law, double gamma, double angle, double need, PathRange& range);
 // Computes the bounds that PathTails and PathNorms describe.
 PathTails path_tails(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
-PathNorms path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
+PathNorms turned_path_norms(const LogRatioLaw& law, double gamma, double angle, const PathRange& range);
 
 // The nodes of a path and sums over them. At the node number j = first, first + 1, ..., ln h = step * j + i angle,
 // where i is the imaginary unit.

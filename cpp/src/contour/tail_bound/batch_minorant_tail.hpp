@@ -33,7 +33,7 @@ class BatchMinorantTail {
   private:
     // Returns a bound on the total variation of the density of the loss (contour.md, section 3.4).
     TIGHTDP_HD_STAGE double bound_tail_variation(double c, double sum) const noexcept {
-        const double b = p_.pair_.contour_weight_power(c) + 1, h = p_.h_,
+        const double b = p_.pair_.contour_composition_weight_power(c) + 1, h = p_.h_,
                      last = p_.first_ + static_cast<double>(p_.n_ - 1);
         if (!minorant_nodes_cover_modes(b, 1 / p_.pair_.sigma, p_.first_ * h, m_.posterior[0], last * h,
                                         m_.posterior[p_.n_ - 1]))
@@ -61,7 +61,7 @@ class BatchMinorantTail {
         const std::int64_t n = static_cast<std::int64_t>((high - low) / h) + 3;
         double *loss = m_.cell_at, *posterior = m_.cell_mass, *density = m_.cell_density;
         p_.fill_nodes(h, first, n, loss, posterior);
-        const double b = p_.pair_.contour_weight_power(c), shift = p_.choose_mgf_weight_shift(c);
+        const double b = p_.pair_.contour_composition_weight_power(c), shift = p_.choose_mgf_weight_shift(c);
         for (std::int64_t i = team_.lane(); i < n; i += team_.size()) {
             const double u = (first + static_cast<double>(i)) * h;
             density[i] = h * kInvSqrt2Pi * std::exp(b * loss[i] - 0.5 * u * u - shift);
@@ -71,10 +71,10 @@ class BatchMinorantTail {
         for (std::int64_t i = team_.lane(); i + 1 < n; i += team_.size()) {
             const Cell cell =
                 minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
-                              h / p_.pair_.sigma, b, p_.pair_.is_add(), bound_minorant_mass(sum));
+                              h / p_.pair_.sigma, b, p_.pair_.is_contour_add(), bound_minorant_mass(sum));
             // The cells are intervals of ln W, where W is the likelihood ratio of the step (quadrature.hpp). The loss
             // for "add" is -ln W, so each cell is mirrored at 0, and the order of the cells is reversed.
-            if (p_.pair_.is_add())
+            if (p_.pair_.is_contour_add())
                 m_.cells[cells_ - 1 - i] = {cell.mass, -cell.left - cell.length, cell.length};
             else
                 m_.cells[i] = cell;

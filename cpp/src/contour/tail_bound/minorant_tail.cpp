@@ -15,8 +15,8 @@ constexpr std::int64_t kCellUnits = 3, kFourProductsUnits = 2;
 
 double bound_tail_variation(const Pair& pair, const NodeGrid& grid, const std::vector<double>& posterior,
                             const std::vector<double>& weights, double c, double sum) {
-    if (pair.is_replace()) return HUGE_VAL;  // no bound, because the number of modes is unknown
-    const double b = pair.contour_weight_power(c) + 1;
+    if (pair.is_contour_replace()) return HUGE_VAL;  // no bound, because the number of modes is unknown
+    const double b = pair.contour_composition_weight_power(c) + 1;
     const std::int64_t last = grid.n - 1;
     if (!minorant_nodes_cover_modes(b, 1 / pair.sigma, grid.first * grid.h, posterior[0], (grid.first + last) * grid.h,
                                     posterior[last]))
@@ -45,7 +45,7 @@ MinorantTail::MinorantTail(SampledMgf& mgf, double c, double resolution) {
     const double h = minorant_cell_step(pair.sigma, low, high, most_cells);
     NodeGrid g{pair.q, 1 / pair.sigma, h, std::floor(low / h), 0};
     g.n = (static_cast<std::int64_t>((high - low) / h) + 2 + kNodeBlock) / kNodeBlock * kNodeBlock;
-    pair.is_replace() ? build_replace_minorant_cells(mgf, g, c, bound_minorant_mass(m.sum))
+    pair.is_contour_replace() ? build_replace_minorant_cells(mgf, g, c, bound_minorant_mass(m.sum))
                       : build_minorant_cells(mgf, g, c, bound_minorant_mass(m.sum));
 }
 
@@ -57,16 +57,16 @@ void MinorantTail::build_minorant_cells(const SampledMgf& mgf, const NodeGrid& g
     density.resize(g.n);
     TIGHTDP_SELECT_SIMD(compute_mgf_nodes)(g, loss.data(), posterior.data());
     Moments unused;
-    const double b = pair.contour_weight_power(c);
+    const double b = pair.contour_composition_weight_power(c);
     TIGHTDP_SELECT_SIMD(sum_mgf_moments)
     (g, b, mgf.choose_mgf_weight_shift(c), loss.data(), posterior.data(), density.data(), unused);
     for (std::int64_t i = 0; i + 1 < g.n; ++i) {
         const Cell cell =
             minorant_cell({loss[i], posterior[i], density[i]}, {loss[i + 1], posterior[i + 1], density[i + 1]},
-                          g.h / pair.sigma, b, pair.is_add(), total);
+                          g.h / pair.sigma, b, pair.is_contour_add(), total);
         if (cell.mass > 0) cells_.push_back(cell);
     }
-    if (pair.is_add()) {  // the loss is -ln W, so the cells are mirrored to ascend again
+    if (pair.is_contour_add()) {  // the loss is -ln W, so the cells are mirrored to ascend again
         for (Cell& cell : cells_) cell.left = -cell.left - cell.length;
         std::ranges::reverse(cells_);
     }

@@ -46,7 +46,7 @@ TIGHTDP_HD inline MovedLine moved_line(const Pair& p, double c, double first_s, 
     MovedLine line;
     const double sigma = p.sigma;
     line.sigma = sigma;
-    line.beta = p.contour_weight_power(c);
+    line.beta = p.contour_composition_weight_power(c);
     // r is used under "add" only, and is the posterior weight at or left of the mode of the tilted density.
     const double r = mgf_posterior_weight(p, quadrature_left_end(p, c));
     line.stiffness = 1 + (1 + max_value(0.0, -line.beta) * r * (1 - r)) / (sigma * sigma);

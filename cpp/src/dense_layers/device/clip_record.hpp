@@ -21,10 +21,10 @@ struct DeviceLayer {
     double *rounding_factors, *squares;
 
     // True if rows and weights are not rounded. Their products are truncated to integers instead (DenseLayer::formed).
-    TIGHTDP_HD bool is_formed_layer() const { return outputs == 1; }
+    TIGHTDP_HD bool is_formed_device_layer() const { return outputs == 1; }
 };
 
-// The arguments of clip_layer_record, for the records [first, first + rows) of a batch. `bound` is the clipping norm
+// The arguments of clip_device_layer_record, for the records [first, first + rows) of a batch. `bound` is the clipping norm
 // divided by the grid, a power of two of which all gradients are multiples. DenseClip has the same members and explains
 // them.
 struct DeviceClipRecords {
@@ -42,18 +42,18 @@ struct DeviceClipRecords {
 // bound, and the limits of the squared norm of a row.
 inline constexpr double kDeviceFinite = 0x1p1022, kDeviceSlack = 0x1p-36;
 inline constexpr double kDeviceLeastSquare = 0x1p-800, kDeviceLargestSquare = 0x1p800;
-TIGHTDP_HD inline double nearest_layer_integer(double x) {
+TIGHTDP_HD inline double nearest_device_layer_integer(double x) {
     constexpr double kNearest = 6755399441055744.0;
     return (x + kNearest) - kNearest;
 }
-TIGHTDP_HD inline double power_below_layer_number(double x) {
+TIGHTDP_HD inline double power_below_device_layer_number(double x) {
     std::uint64_t bits = 0;
     __builtin_memcpy(&bits, &x, sizeof bits);
     bits &= 0x7ff0000000000000ull;
     __builtin_memcpy(&x, &bits, sizeof x);
     return x;
 }
-TIGHTDP_HD inline double confine_layer_number(double x, double most) {
+TIGHTDP_HD inline double confine_device_layer_number(double x, double most) {
     const double up = x > -most ? x : -most;
     return up < most ? up : most;
 }
@@ -61,15 +61,15 @@ TIGHTDP_HD inline double confine_layer_number(double x, double most) {
 // Returns the rounding factor of a row with the norm sqrt(square), or 0 if the row contributes nothing. The row times
 // the rounding factor, rounded to integers, has a norm in about [least, 2 least). If `least` is 0, the rounding factor
 // is 1, and the row stays as it is.
-TIGHTDP_HD inline double layer_rounding_factor(double square, double least) {
+TIGHTDP_HD inline double device_layer_rounding_factor(double square, double least) {
     if (!(square <= kDeviceLargestSquare)) return 0;  // NaN too
     if (square < kDeviceLeastSquare || least == 0) return 1;
-    return least / power_below_layer_number(sqrt(square));
+    return least / power_below_device_layer_number(sqrt(square));
 }
 
 // Computes sum_l squares_l[k] sum_o (scale w_lo)^2 for record first + k, over layers l and outputs o, where w_lo are
 // the record's numbers in `weights`. For scale 1 the sum is at least the squared norm of the record's contribution.
-TIGHTDP_HD inline double sum_record_squares(const DeviceClipRecords& c, std::int64_t k, double scale) {
+TIGHTDP_HD inline double sum_device_record_squares(const DeviceClipRecords& c, std::int64_t k, double scale) {
     double sum = 0;
     const double* v = c.weights + k;
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -87,7 +87,7 @@ TIGHTDP_HD inline double sum_record_squares(const DeviceClipRecords& c, std::int
 // clip factor, divided by the grid and by the row's rounding factor. Weights are rounded to integers unless the layer
 // is formed. If the contribution with the rounded weights exceeds the bound, all weights of the record become 0.
 template <class T>
-TIGHTDP_HD inline void clip_layer_record(const DeviceClipRecords& c, std::int64_t k) {
+TIGHTDP_HD inline void clip_device_layer_record(const DeviceClipRecords& c, std::int64_t k) {
     double top = !c.taken || c.taken[c.first + k] ? 0.0 : 2 * kDeviceFinite;
     double* v = c.weights + k;
     for (std::int64_t l = 0; l < c.layer_count; ++l) {
@@ -105,12 +105,12 @@ TIGHTDP_HD inline void clip_layer_record(const DeviceClipRecords& c, std::int64_
     // The host has not checked bounds in device memory. A bound outside of [0, c.bound] is replaced by the nearer end,
     // and NaN by 0.
     const double own = c.bounds ? c.bounds[c.first + k] : c.bound, bound = own >= 0 ? fmin(own, c.bound) : 0.0;
-    const double scale = top <= kDeviceFinite ? 1.0 / power_below_layer_number(top > 0x1p-1000 ? top : 0x1p-1000) : 0.0;
-    const double square = sum_record_squares(c, k, scale);
+    const double scale = top <= kDeviceFinite ? 1.0 / power_below_device_layer_number(top > 0x1p-1000 ? top : 0x1p-1000) : 0.0;
+    const double square = sum_device_record_squares(c, k, scale);
     double margin = 0;
     for (std::int64_t l = 0; l < c.layer_count; ++l)
         margin +=
-            (c.layers[l].is_formed_layer() ? 0.0 : static_cast<double>(c.layers[l].outputs)) * c.layers[l].squares[k];
+            (c.layers[l].is_formed_device_layer() ? 0.0 : static_cast<double>(c.layers[l].outputs)) * c.layers[l].squares[k];
     const double reach = 1 - (kDeviceSlack + 2 * c.slack), goal = bound * reach - 0.5 * sqrt(margin);
     double factor = goal / sqrt(square);
     const double whole = 1.0 / scale;
@@ -120,10 +120,10 @@ TIGHTDP_HD inline void clip_layer_record(const DeviceClipRecords& c, std::int64_
     for (std::int64_t l = 0; l < c.layer_count; ++l)
         for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, v += c.rows) {
             const double w = scale > 0 ? *v * scale * factor : 0.0;
-            *v = c.layers[l].is_formed_layer() ? w : nearest_layer_integer(w);
+            *v = c.layers[l].is_formed_device_layer() ? w : nearest_device_layer_integer(w);
         }
     // The guarantee rests on this comparison alone.
-    if (sum_record_squares(c, k, 1.0) <= bound * bound * (1 - c.slack)) return;
+    if (sum_device_record_squares(c, k, 1.0) <= bound * bound * (1 - c.slack)) return;
     v = c.weights + k;
     for (std::int64_t l = 0; l < c.layer_count; ++l)
         for (std::int64_t o = 0; o < c.layers[l].outputs; ++o, v += c.rows) *v = 0;
@@ -136,12 +136,12 @@ inline std::int64_t count_layer_outputs(const ProductSum& r) {
     return outputs;
 }
 
-// Returns the argument `least` of layer_rounding_factor for the rows of a layer. It is 0 if the rows are not rounded.
-inline double least_layer_norm(const DeviceLayer& layer) {
-    return layer.is_formed_layer() ? 0.0 : 0x1p14;
+// Returns the argument `least` of device_layer_rounding_factor for the rows of a layer. It is 0 if the rows are not rounded.
+inline double least_device_layer_norm(const DeviceLayer& layer) {
+    return layer.is_formed_device_layer() ? 0.0 : 0x1p14;
 }
 
-// Returns the arguments of clip_layer_record for `rows` records. `slack` covers the rounding errors of the comparison
+// Returns the arguments of clip_device_layer_record for `rows` records. `slack` covers the rounding errors of the comparison
 // with the bound, and is the same as on the CPU.
 inline DeviceClipRecords make_record_clip(const ProductSum& r, const DeviceLayer* layers, std::int64_t first,
                                           std::int64_t rows, double* weights) {
@@ -152,7 +152,7 @@ inline DeviceClipRecords make_record_clip(const ProductSum& r, const DeviceLayer
 
 // Returns the number of records whose packed operands and weights take about `bytes` of memory. The number is a
 // multiple of 64, and at least 64.
-inline std::int64_t choose_product_sum_chunk(const ProductSum& r, std::int64_t bytes) {
+inline std::int64_t choose_device_product_sum_chunk(const ProductSum& r, std::int64_t bytes) {
     std::int64_t widest = 1;
     for (const DenseLayer& layer : r.layers) widest = std::max(widest, 3 * layer.outputs + 2 * layer.columns);
     const std::int64_t each = widest + 8 * count_layer_outputs(r);

@@ -43,7 +43,7 @@ TIGHTDP_HD constexpr std::int32_t without_low_digit(std::int32_t x) {
 
 // Returns x, confined to [-most, most] for the largest number `most` of `digits` digits.
 template <int digits>
-TIGHTDP_HD constexpr std::int32_t confine_to_product_digits(std::int32_t x) {
+TIGHTDP_HD constexpr std::int32_t confine_to_device_digits(std::int32_t x) {
     constexpr auto most = static_cast<std::int32_t>(digits == kWeightDigits ? kLargestWeight : kLargestEntry);
     return x < -most ? -most : x > most ? most : x;
 }
@@ -73,12 +73,12 @@ struct ProductShares {
     // stages.
     std::int64_t across, down, stages, share;
 
-    TIGHTDP_HD std::int64_t count_product_splits() const { return (stages + share - 1) / share; }
-    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_splits(); }
-    TIGHTDP_HD std::int64_t count_packed_outputs() const { return down * kBlockOutputs; }
-    TIGHTDP_HD std::int64_t count_packed_columns() const { return across * kBlockColumns; }
+    TIGHTDP_HD std::int64_t count_product_block_splits() const { return (stages + share - 1) / share; }
+    TIGHTDP_HD std::int64_t count_launch_blocks() const { return across * down * count_product_block_splits(); }
+    TIGHTDP_HD std::int64_t count_device_packed_outputs() const { return down * kBlockOutputs; }
+    TIGHTDP_HD std::int64_t count_device_packed_columns() const { return across * kBlockColumns; }
     TIGHTDP_HD std::int64_t packed_record_bytes() const {
-        return kWeightDigits * count_packed_outputs() + kInputDigits * count_packed_columns();
+        return kWeightDigits * count_device_packed_outputs() + kInputDigits * count_device_packed_columns();
     }
 
     // The first output, column and stage of a block. Blocks that run at the same time have few different outputs and
@@ -97,7 +97,7 @@ struct ProductShares {
 
 // Returns the number of records, in whole stages, whose packed operands take at most `packed_bytes`. The number is at
 // least one stage.
-inline std::int64_t choose_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+inline std::int64_t choose_device_product_chunk(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
                                          std::int64_t packed_bytes) {
     const ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs), 1, 1};
     return kStageRecords * std::clamp<std::int64_t>(packed_bytes / (s.packed_record_bytes() * kStageRecords), 1,
@@ -105,7 +105,7 @@ inline std::int64_t choose_product_chunk(std::int64_t rows, std::int64_t outputs
 }
 
 // Shares a product among thread blocks, as if each of `processors` multiprocessors ran one block at a time.
-inline ProductShares share_digit_product(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
+inline ProductShares share_product_among_blocks(std::int64_t rows, std::int64_t outputs, std::int64_t columns,
                                          std::int64_t processors) {
     ProductShares s{ceiling_quotient(columns, kBlockColumns), ceiling_quotient(outputs, kBlockOutputs),
                     ceiling_quotient(rows, kStageRecords), 1};

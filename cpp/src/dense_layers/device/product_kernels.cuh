@@ -22,8 +22,8 @@ struct IntegerMatrix {  // [records][lines]
     std::int64_t records, lines;
 
     template <int digits>
-    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
-        return confine_to_product_digits<digits>(values[record * lines + line]);
+    TIGHTDP_HD std::int32_t product_kernel_integer_at(std::int64_t record, std::int64_t line) const {
+        return confine_to_device_digits<digits>(values[record * lines + line]);
     }
 };
 template <class T>
@@ -33,11 +33,11 @@ struct RoundedRows {  // inputs [records][lines], which are multiplied by the ro
     const double* rounding_factors;
 
     template <int>
-    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
+    TIGHTDP_HD std::int32_t product_kernel_integer_at(std::int64_t record, std::int64_t line) const {
         const double rounding_factor = rounding_factors[record];
         if (!(rounding_factor > 0)) return 0;  // the row may have entries that are not finite
-        return static_cast<std::int32_t>(confine_layer_number(
-            nearest_layer_integer(static_cast<double>(values[record * lines + line]) * rounding_factor),
+        return static_cast<std::int32_t>(confine_device_layer_number(
+            nearest_device_layer_integer(static_cast<double>(values[record * lines + line]) * rounding_factor),
             kLargestEntry));
     }
 };
@@ -46,8 +46,8 @@ struct ClippedWeights {  // [lines][records], integers in doubles
     std::int64_t records, lines;
 
     template <int>
-    TIGHTDP_HD std::int32_t product_integer_at(std::int64_t record, std::int64_t line) const {
-        return static_cast<std::int32_t>(confine_layer_number(values[line * records + record], kLargestWeight));
+    TIGHTDP_HD std::int32_t product_kernel_integer_at(std::int64_t record, std::int64_t line) const {
+        return static_cast<std::int32_t>(confine_device_layer_number(values[line * records + record], kLargestWeight));
     }
 };
 
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kPackThreads)
         TIGHTDP_UNROLL
         for (int i = 0; i < 4; ++i) {
             const bool inside = line < from.lines && record + i < from.records;
-            std::int32_t left = inside ? from.template product_integer_at<digits>(record + i, line) : 0;
+            std::int32_t left = inside ? from.template product_kernel_integer_at<digits>(record + i, line) : 0;
             TIGHTDP_UNROLL
             for (int d = 0; d < digits; ++d) {
                 found[d].word[word] |= (static_cast<std::uint32_t>(left) & 255) << (8 * i);

@@ -42,11 +42,11 @@ void launch_packed_product(const ProductShares& shares, const unsigned char* wei
 // Adds sum_k w[k][o] q[k][j], over all records k of the operands w and q, to the total of output o and column j. The
 // totals are an array [outputs][columns].
 template <class Weights, class Inputs>
-void launch_product_of_operands(const Weights& w, const Inputs& q, std::int64_t* totals, cudaStream_t stream) {
+void launch_device_product(const Weights& w, const Inputs& q, std::int64_t* totals, cudaStream_t stream) {
     const ProductShares shares =
-        share_digit_product(w.records, w.lines, q.lines, cuda_attribute(cudaDevAttrMultiProcessorCount));
-    const PackedOperand<kWeightDigits> weights(w, shares.count_packed_outputs(), shares, stream);
-    const PackedOperand<kInputDigits> inputs(q, shares.count_packed_columns(), shares, stream);
+        share_product_among_blocks(w.records, w.lines, q.lines, cuda_attribute(cudaDevAttrMultiProcessorCount));
+    const PackedOperand<kWeightDigits> weights(w, shares.count_device_packed_outputs(), shares, stream);
+    const PackedOperand<kInputDigits> inputs(q, shares.count_device_packed_columns(), shares, stream);
     const bool three = cuda_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= 3 * kStageBytes;
     (three ? launch_packed_product<3>
            : launch_packed_product<2>)(shares, weights.packed_digits(), inputs.packed_digits(), w.lines, q.lines,

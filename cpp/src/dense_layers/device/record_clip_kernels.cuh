@@ -29,11 +29,11 @@ __global__ void __launch_bounds__(kRowThreads)
     double sum = 0;
     for (std::int64_t j = team.lane(); j < columns; j += kRowLanes)
         sum += static_cast<double>(row[j]) * static_cast<double>(row[j]);
-    const double square = team.sum(sum), rounding_factor = layer_rounding_factor(square, least);
+    const double square = team.sum(sum), rounding_factor = device_layer_rounding_factor(square, least);
     double integers = 0;
     if (least > 0 && rounding_factor > 0)
         for (std::int64_t j = team.lane(); j < columns; j += kRowLanes) {
-            const double q = nearest_layer_integer(static_cast<double>(row[j]) * rounding_factor);
+            const double q = nearest_device_layer_integer(static_cast<double>(row[j]) * rounding_factor);
             integers += q * q;
         }
     integers = team.sum(integers);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kRowThreads)
 template <class T>
 __global__ void __launch_bounds__(kClipThreads) clip_records_kernel(DeviceClipRecords clip) {
     const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * kClipThreads + threadIdx.x;
-    if (k < clip.rows) clip_layer_record<T>(clip, k);
+    if (k < clip.rows) clip_device_layer_record<T>(clip, k);
 }
 
 // Rows that are multiplied by weights, truncated to integers and added. Each thread block takes `share` rows.
@@ -57,26 +57,26 @@ struct WeightedRows {
     const double *rounding_factors, *weights;
     unsigned long long* totals;
 
-    TIGHTDP_HD std::int64_t count_blocks_across() const { return (columns + kRowThreads - 1) / kRowThreads; }
-    TIGHTDP_HD std::int64_t count_launch_blocks() const { return count_blocks_across() * ((rows + share - 1) / share); }
+    TIGHTDP_HD std::int64_t count_layer_blocks_across() const { return (columns + kRowThreads - 1) / kRowThreads; }
+    TIGHTDP_HD std::int64_t count_launch_blocks() const { return count_layer_blocks_across() * ((rows + share - 1) / share); }
 };
 
 // Returns the arguments of add_rows_kernel for `count` rows of a layer. The rows are shared among about eight thread
 // blocks for each multiprocessor.
 template <class T>
-WeightedRows<T> share_weighted_layer_rows(const T* x, std::int64_t count, const DeviceLayer& layer,
+WeightedRows<T> share_weighted_device_layer_rows(const T* x, std::int64_t count, const DeviceLayer& layer,
                                           const double* weights, std::int64_t* totals, std::int64_t processors) {
     WeightedRows<T> r{
         x, count, layer.columns, count, layer.rounding_factors, weights, reinterpret_cast<unsigned long long*>(totals)};
-    const std::int64_t parts = std::clamp<std::int64_t>(8 * processors / r.count_blocks_across(), 1, (count + 15) / 16);
+    const std::int64_t parts = std::clamp<std::int64_t>(8 * processors / r.count_layer_blocks_across(), 1, (count + 15) / 16);
     r.share = (count + parts - 1) / parts;
     return r;
 }
 
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) add_rows_kernel(WeightedRows<T> r) {
-    const std::int64_t j = blockIdx.x % r.count_blocks_across() * kRowThreads + threadIdx.x;
-    const std::int64_t first = blockIdx.x / r.count_blocks_across() * r.share,
+    const std::int64_t j = blockIdx.x % r.count_layer_blocks_across() * kRowThreads + threadIdx.x;
+    const std::int64_t first = blockIdx.x / r.count_layer_blocks_across() * r.share,
                        end = first + r.share < r.rows ? first + r.share : r.rows;
     if (j >= r.columns) return;
     long long sum = 0;

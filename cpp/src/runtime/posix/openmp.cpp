@@ -111,26 +111,26 @@ thread_local bool used = false;  // whether this thread's team may have been sta
 
 // Ends the team of threads of the thread that is about to fork. In the child, the next loop would otherwise make GCC's
 // runtime wait for threads that only the parent has. The next loop of the parent starts a new team.
-void end_openmp_team() {
+void end_posix_openmp_team() {
     const Runtime* omp = found.load(std::memory_order_acquire);
     if (used && omp && omp->pause) omp->pause(kPauseSoft);
     used = false;
 }
-const int registered = system::at_fork(end_openmp_team, [] { forked.store(true); });
+const int registered = system::at_fork(end_posix_openmp_team, [] { forked.store(true); });
 
 const bool off = [] {
     const char* text = std::getenv("TIGHTDP_OPENMP");
     return text && std::strcmp(text, "0") == 0;
 }();
 
-bool is_openmp_wanted() noexcept {
+bool is_posix_openmp_wanted() noexcept {
     static_cast<void>(registered);
     return !off && !forked.load(std::memory_order_relaxed);
 }
 
 // Returns the runtime if PyTorch is loaded, and null otherwise. The search is repeated if a library was loaded since
 // the last search.
-const Runtime* find_openmp_runtime() noexcept {
+const Runtime* find_posix_openmp_runtime() noexcept {
     static constinit Runtime kept;
     static constinit std::atomic<unsigned long long> looked{0};
     static constinit std::atomic_flag looking = ATOMIC_FLAG_INIT;
@@ -170,8 +170,8 @@ std::atomic_flag busy = ATOMIC_FLAG_INIT;
 }  // namespace
 
 Outcome run_in_openmp_pool(int wanted, void (*body)(void*, int, int), void* context) {
-    if (!is_openmp_wanted()) return Outcome::kNone;
-    const Runtime* omp = find_openmp_runtime();
+    if (!is_posix_openmp_wanted()) return Outcome::kNone;
+    const Runtime* omp = find_posix_openmp_runtime();
     if (!omp) return Outcome::kNone;
     if (omp->in_parallel()) return Outcome::kBusy;
     if (omp->max_threads() < wanted) return Outcome::kNone;

@@ -13,7 +13,7 @@ namespace {
 // Returns a function of ucrtbase.dll. Windows has this library since version 10, and Python installs it on older
 // versions of Windows.
 template <class Function>
-Function* find_in_system_library(const char* name) noexcept {
+Function* find_in_windows_library(const char* name) noexcept {
     const HMODULE library = LoadLibraryA("ucrtbase.dll");
     void* const found = library ? reinterpret_cast<void*>(GetProcAddress(library, name)) : nullptr;
     if (!found) std::abort();
@@ -22,13 +22,13 @@ Function* find_in_system_library(const char* name) noexcept {
 
 // The functions are called through pointers. GCC would combine direct calls of sin and cos into a call of sincos, which
 // is defined below by these functions.
-double call_system_sine(double x) {
-    static const auto found = find_in_system_library<double(double)>("sin");
+double call_windows_sine(double x) {
+    static const auto found = find_in_windows_library<double(double)>("sin");
     return found(x);
 }
 
-double call_system_cosine(double x) {
-    static const auto found = find_in_system_library<double(double)>("cos");
+double call_windows_cosine(double x) {
+    static const auto found = find_in_windows_library<double(double)>("cos");
     return found(x);
 }
 
@@ -37,20 +37,20 @@ double call_system_cosine(double x) {
 extern "C" {
 
 double sin(double x) {
-    return call_system_sine(x);
+    return call_windows_sine(x);
 }
 
 double cos(double x) {
-    return call_system_cosine(x);
+    return call_windows_cosine(x);
 }
 
 void sincos(double x, double* sine_of_x, double* cosine_of_x) {
-    *sine_of_x = call_system_sine(x);
-    *cosine_of_x = call_system_cosine(x);
+    *sine_of_x = call_windows_sine(x);
+    *cosine_of_x = call_windows_cosine(x);
 }
 
 double pow(double x, double y) {
-    static const auto found = find_in_system_library<double(double, double)>("pow");
+    static const auto found = find_in_windows_library<double(double, double)>("pow");
     return found(x, y);
 }
 

@@ -25,7 +25,7 @@ from ...options import Direction
 from ..numerics.outward import INF, TINY, expm1
 from ..numerics.shared_work import WorkCache, share_work_in_new_context, share_work_results, try_to_spend_work
 from ..pairs import known_curve
-from ..pairs.class_members import has_no_privacy_loss, list_class_members
+from ..pairs.class_members import has_pair_without_loss, list_class_members
 from ..pairs.hull import build_dominating_pair
 from ..pairs.inclusion_probability import inclusion_probability
 from ..pairs.kinds import has_kind_of_mechanism
@@ -111,12 +111,12 @@ def run_engines_for_delta(
 def _ask_engine_or_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. All computations for this answer share results about inner runs."""
     if not has_kind_of_mechanism(question.parts, SelectionOrGroup):
-        return _ask_engine_or_auto_narrowed(engine, question)
+        return _run_engine_or_narrowed_auto(engine, question)
     with share_work_results():
-        return _ask_engine_or_auto_narrowed(engine, question)
+        return _run_engine_or_narrowed_auto(engine, question)
 
 
-def _ask_engine_or_auto_narrowed(engine: str | Engine, question: _EngineQuestion) -> Bound:
+def _run_engine_or_narrowed_auto(engine: str | Engine, question: _EngineQuestion) -> Bound:
     """Returns the answer to a question. An answer of "auto" is narrowed by known limits and other points of the curve.
 
     Delta is positive at every epsilon below the largest privacy loss. If the upper end at such an epsilon was rounded
@@ -265,7 +265,7 @@ def _run_engines_for_points(
 
 def _build_run_for_auto_engine(run: Parts, direction: Direction, request: Request) -> selections_and_groups.KnownRun:
     """Returns functions that bound the curve of ``run`` in both directions, each within a budget of work."""
-    parts = tuple(part for part in run if not has_no_privacy_loss(part[0]))
+    parts = tuple(part for part in run if not has_pair_without_loss(part[0]))
     rough = replace(request, width=max(request.width, _ROUGH))
     back = direction if all(part.symmetric for part, _ in parts) else REVERSED[direction]
     units = _SEARCHED if _get_single_derived_for_engines(parts) is None else _NESTED

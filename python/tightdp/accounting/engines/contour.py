@@ -66,7 +66,7 @@ class Contour:
 ENGINE = Contour()
 
 
-def bound_contour_epsilon_with_gaussian(
+def run_contour_engine_with_gaussian(
     parts: Parts, direction: Direction, delta: float, mu_squared: float, tolerance: float
 ) -> tuple[float, float]:
     """Returns an upper bound on epsilon(delta) of the parts composed with a further Gaussian, and the work that

@@ -22,7 +22,7 @@ from ...mechanisms import Group, RepeatAndSelect
 from ...mechanisms.selections_and_groups import SelectionOrGroup
 from ...options import ADDED, EVERY
 from ..numerics.outward import Range, expm1, log, sqrt
-from .group_mixtures import find_mechanism_below_group
+from .group_mixtures import find_dominated_pair_of_group
 from .kinds import has_kind_of_mechanism
 from .neighbors import translate_to_replacement
 from .replacement import Replaced, Zeroed
@@ -135,7 +135,7 @@ def _list_class_members_of_mechanism(mechanism: m.Mechanism) -> tuple[Parts, ...
         case Group(_, size):
             found = _list_class_members_of_run(mechanism.parts)
             return tuple(
-                tuple((find_mechanism_below_group(one, size), count) for one, count in member) for member in found
+                tuple((find_dominated_pair_of_group(one, size), count) for one, count in member) for member in found
             )
         case RepeatAndSelect():  # the member makes one run
             return _list_class_members_of_run(mechanism.parts)
@@ -215,16 +215,16 @@ def list_class_members_of_zcdp(mechanism: m.ZCDP) -> tuple[m.Mechanism, ...]:
     return (*gaussian, m.PureDP(mechanism.xi)) if mechanism.xi > 0 else gaussian
 
 
-def select_revealing_parts(parts: Parts) -> Parts:
+def discard_pairs_without_loss(parts: Parts) -> Parts:
     """Returns the parts that reveal something."""
     if not has_kind_of_mechanism(
         parts, m.PureDP, m.ApproximateDP, m.BoundedRange, m.ZCDP, m.RandomizedResponse, SelectionOrGroup
     ):
         return parts
-    return tuple(part for part in parts if not has_no_privacy_loss(part[0]))
+    return tuple(part for part in parts if not has_pair_without_loss(part[0]))
 
 
-def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
+def has_pair_without_loss(mechanism: m.Mechanism) -> bool:
     """Tells whether the mechanism's parameters show that it reveals nothing."""
     match mechanism:
         case m.PureDP():
@@ -238,11 +238,11 @@ def has_no_privacy_loss(mechanism: m.Mechanism) -> bool:
         case m.RandomizedResponse(p, _):
             return p == 1
         case Replaced(inner) | Zeroed(inner):
-            return has_no_privacy_loss(inner)
+            return has_pair_without_loss(inner)
         case SelectionOrGroup():
-            return all(has_no_privacy_loss(one) for one, _ in mechanism.parts)
+            return all(has_pair_without_loss(one) for one, _ in mechanism.parts)
         case m.PoissonSampled(inner) | m.FixedSizeSampled(inner) | m.RandomAllocation(inner):
-            return has_no_privacy_loss(inner)
+            return has_pair_without_loss(inner)
         case m.TruncatedPoissonSampled(inner):
-            return has_no_privacy_loss(inner)
+            return has_pair_without_loss(inner)
     return False

@@ -29,7 +29,7 @@ _Shifts = tuple[tuple[float, float], ...]
 the standard deviation of the noise."""
 
 
-def find_mechanism_below_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
+def find_dominated_pair_of_group(mechanism: m.Mechanism, size: int) -> m.Mechanism:
     """Returns a mechanism that the group of ``size`` records dominates.
 
     If no better mechanism is known, the result is ``mechanism`` itself, which the group dominates because the group
@@ -80,7 +80,7 @@ def _compute_group_mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m
     If ``up``, each upper tail of the returned probabilities is at least the exact tail. Otherwise each upper tail is at
     most the exact tail. Returns None if the mixture has too many components, or if no shift is left but 0.
     """
-    sums = _sum_shifts_of_group(one, size)
+    sums = _sum_group_mixture_shifts(one, size)
     if sums is None:
         return None
     found: dict[float, float] = {}
@@ -98,7 +98,7 @@ def _compute_group_mixture(sigma: float, one: _Shifts, size: int, up: bool) -> m
     return m.MixtureOfGaussians(sigma, tuple(found), tuple(found.values()))
 
 
-def _sum_shifts_of_group(one: _Shifts, size: int) -> dict[Fraction, float] | None:
+def _sum_group_mixture_shifts(one: _Shifts, size: int) -> dict[Fraction, float] | None:
     """Returns the distribution of the sum of the shifts of ``size`` records, with probabilities rounded to nearest.
 
     Returns None if the sum has too many values, or values that are too large.

@@ -12,7 +12,7 @@ from ...mechanisms import Group, PrivacyLoss, RepeatAndSelect
 from ...mechanisms.selections_and_groups import POISSON, SelectionOrGroup
 from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log, log1p
-from .class_members import has_no_privacy_loss
+from .class_members import has_pair_without_loss
 from .neighbors import translate_parts_to_replacement
 from .replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
 
@@ -145,7 +145,7 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
             return _bound_largest_loss_when_replaced(inner)
         case PrivacyLoss() if mechanism.dominating.largest_absolute_loss < INF:  # the largest over (P, Q) and (Q, P)
             return Range(mechanism.dominating.largest_absolute_loss) + mechanism.dominating.slack
-    return Range(0.0) if has_no_privacy_loss(mechanism) else Range(INF)
+    return Range(0.0) if has_pair_without_loss(mechanism) else Range(INF)
 
 
 def _bound_largest_loss_when_added(mechanism: m.Mechanism) -> Range:

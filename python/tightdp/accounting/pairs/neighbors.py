@@ -31,7 +31,7 @@ def explain_unproved_neighbors(parts: Parts, neighbors: Neighbors) -> str | None
         if neighbors not in mechanism.relations:
             answered = [repr(one) for one in NEIGHBORS if one in mechanism.relations]
             accepted = " or ".join(answered) or "none at all"
-            return f"neighbors must be {accepted} for {mechanism!r}: {mechanism.unproved_reason}"
+            return f"neighbors must be {accepted} for {mechanism!r}: {mechanism.unproved_mechanism_reason}"
     return None
 
 
@@ -93,11 +93,12 @@ def translate_parts_to_zeroing(parts: Parts) -> Parts:
     records (docs/theory/mixtures.md section 4).
     """
     return tuple(
-        (_translate_to_zeroing(mechanism), count) for mechanism, count in _translate_tree_pairs_to_gaussians(parts)
+        (_translate_to_zeroed_neighbors(mechanism), count)
+        for mechanism, count in _translate_neighbor_trees_to_gaussians(parts)
     )
 
 
-def _translate_to_zeroing(mechanism: m.Mechanism) -> m.Mechanism:
+def _translate_to_zeroed_neighbors(mechanism: m.Mechanism) -> m.Mechanism:
     """Returns the mechanism whose pairs are those of ``mechanism`` under "replace_special"."""
     if isinstance(mechanism, SelectionOrGroup):
         return translate_derived_to_parts(mechanism, translate_parts_to_zeroing(mechanism.parts))
@@ -133,11 +134,12 @@ def _translate_pair_to_fewer_records(mechanism: m.Mechanism, gone: int) -> m.Mec
 def translate_parts_to_replacement(parts: Parts) -> Parts:
     """Returns all parts translated to "replace"."""
     return tuple(
-        (translate_to_replacement(mechanism), count) for mechanism, count in _translate_tree_pairs_to_gaussians(parts)
+        (translate_to_replacement(mechanism), count)
+        for mechanism, count in _translate_neighbor_trees_to_gaussians(parts)
     )
 
 
-def _translate_tree_pairs_to_gaussians(parts: Parts) -> Parts:
+def _translate_neighbor_trees_to_gaussians(parts: Parts) -> Parts:
     """Returns the parts with each tree aggregation replaced by Gaussians.
 
     These Gaussians have the tree's pair if each other record contributes to the same step in both data sets

@@ -139,7 +139,7 @@ def _compute_losses_of_replacement_pair(e: Range, d: Range, q: Range, narrow: bo
                 positive.append((log1p(odds / t), log(mass)))
             else:
                 infinity += mass
-        loss = log_ratio_of_sampled_pair(e, q) - log_ratio_of_sampled_pair(-e, q) if sampled else 2 * e
+        loss = log_sampled_dominating_pair_ratio(e, q) - log_sampled_dominating_pair_ratio(-e, q) if sampled else 2 * e
         positive.append((loss, log(share)))
         zero = log((2 * d * t - expm1(-e)) / (1 + t))  # R-mass 1 - 2s, where P and Q have 1/E
         return ReplacedLosses(positive, zero + _log_smallest_ratio_of_replacement(e, q), infinity)
@@ -177,7 +177,7 @@ def _compute_failure_of_replacement_pair(d: Range, q: Range, odds: Range) -> Rep
     return ReplacedLosses([(log1p(odds), log(other))] if other.hi > 0 else [], zero, q * d)
 
 
-def log_ratio_of_sampled_pair(y: Range, q: Number) -> Range:
+def log_sampled_dominating_pair_ratio(y: Range, q: Number) -> Range:
     """Returns ln(1 - q + q e^y)."""
     q = as_range(q)
     if y.lo > _LARGE:
@@ -187,7 +187,7 @@ def log_ratio_of_sampled_pair(y: Range, q: Number) -> Range:
 
 def _log_smallest_ratio_of_replacement(e: Range, q: Range) -> Range:
     """Returns ln(1 - q + q e^{-e})."""
-    return log_ratio_of_sampled_pair(-e, q) if q.lo < 1 else -e
+    return log_sampled_dominating_pair_ratio(-e, q) if q.lo < 1 else -e
 
 
 def _log_largest_ratio_of_replacement(e: Range, odds: Range) -> Range:

@@ -21,7 +21,7 @@ from ..numerics.root import find_monotone_boundary
 _MARGIN = 1e-13
 """Relative margin, larger than the roundings of logarithms with values up to 1e3."""
 _MOST_EXPONENT = 600.0
-"""Limit of log(1/gamma) max(1, |eta|). The exponentials in ``selection_probability`` are then finite."""
+"""Limit of log(1/gamma) max(1, |eta|). The exponentials in ``repetition_selection_probability`` are then finite."""
 _BISECTIONS = 200
 
 
@@ -39,7 +39,7 @@ class Repetitions:
     log_inverse_gamma: Range
     """The number log(1/gamma), for the truncated negative binomial distribution."""
 
-    def bound_selection_gain(self, delta: Callable[[float], float]) -> float:
+    def bound_gain_of_repetitions(self, delta: Callable[[float], float]) -> float:
         """Returns an upper bound of the gain, the logarithm of a ratio that the module's docstring defines.
 
         The gain compares a data set with a neighbouring data set. ``delta`` is an upper bound of the curve of one run,
@@ -66,7 +66,7 @@ class Repetitions:
         )
         return (Range(self.log_inverse_gamma.hi if found is None else found) * (Range(self.eta) + 1)).hi
 
-    def selection_probability(self, share: float) -> Range:
+    def repetition_selection_probability(self, share: float) -> Range:
         """Returns the probability that the selected output is in a set of the best outputs.
 
         The output of one run is in this set with probability ``share``.
@@ -78,7 +78,7 @@ class Repetitions:
         ) / self._weigh_repetition_exponent(self.log_inverse_gamma)
 
     def differentiate_selection_probability(self, share: float) -> Range:
-        """Returns the derivative of ``selection_probability`` with respect to ``share``.
+        """Returns the derivative of ``repetition_selection_probability`` with respect to ``share``.
 
         The larger ``share`` is, the smaller is the derivative.
         """
@@ -91,8 +91,8 @@ class Repetitions:
         return v if self.eta == 0 else -expm1(-(v * self.eta)) / abs(self.eta) * math.copysign(1.0, self.eta)
 
     @property
-    def is_computable(self) -> bool:
-        """True if all terms of ``selection_probability`` are finite doubles without large errors."""
+    def has_computable_repetitions(self) -> bool:
+        """True if all terms of ``repetition_selection_probability`` are finite doubles without large errors."""
         return self.poisson or (
             self.log_inverse_gamma.lo > 0 and self.log_inverse_gamma.hi * max(1.0, abs(self.eta)) < _MOST_EXPONENT
         )

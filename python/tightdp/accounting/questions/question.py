@@ -27,7 +27,7 @@ from ..engines.renyi.engine import bound_renyi_divergence
 from ..numerics.outward import widen_down, widen_up
 from ..numerics.shared_work import share_work_results, try_to_spend_work
 from ..pairs import neighbors as relations
-from ..pairs.class_members import list_class_members, select_revealing_parts
+from ..pairs.class_members import discard_pairs_without_loss, list_class_members
 from ..pairs.largest_loss import (
     attained_largest_loss,
     bound_largest_loss,
@@ -87,19 +87,19 @@ class Question(NamedTuple):
         at = _check.check_single_argument("delta", delta, "epsilon_batch answers many settings of DP-SGD at once")
         at = _check.below_one("delta", at)
         if at == 0:
-            return self._bound_epsilon_at_delta_zero()
-        return self._ask_worst_direction(
+            return self._bound_question_at_delta_zero()
+        return self._ask_question_in_worst_direction(
             lambda parts, direction: auto.run_engines_for_epsilon(self.engine, parts, direction, at, self.request),
             lambda parts, direction: bound_largest_loss_of_adding(parts) if direction == "add" else math.inf,
         )
 
-    def _bound_epsilon_at_delta_zero(self) -> Bound:
+    def _bound_question_at_delta_zero(self) -> Bound:
         """Returns bounds on epsilon at delta 0 (docs/theory/conversions.md section 12)."""
         if self.engine != "auto":
             raise ValueError(
                 f"delta must be a number in (0, 1) for engine={self.engine!r}, got 0.0: 'auto' answers there"
             )
-        pairs = self.list_pairs_of_question()
+        pairs = self.list_question_directions()
         upper = max(bound_largest_loss(*pair) for pair in pairs)
         if any(is_largest_loss_unbounded(*pair) for pair in pairs):
             return Bound(math.inf, math.inf, "closed_form")
@@ -113,7 +113,7 @@ class Question(NamedTuple):
         at = _check.check_real_argument(
             "epsilon", _check.check_single_argument("epsilon", epsilon, "profile answers an array of epsilons")
         )
-        return self._ask_worst_direction(
+        return self._ask_question_in_worst_direction(
             lambda parts, direction: auto.run_engines_for_delta(self.engine, parts, direction, at, self.request)
         )
 
@@ -141,7 +141,7 @@ class Question(NamedTuple):
 
         If the grid engine serves all pairs, many epsilons take little more time than one.
         """
-        pairs = self.list_pairs_of_question()
+        pairs = self.list_question_directions()
         if any(grid.explain_refusal(*pair) is not None for pair in pairs):
             return np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
         with Budget(_UNITS):
@@ -175,7 +175,7 @@ class Question(NamedTuple):
         """
         at = _check.check_bounded_array_argument("orders", orders, math.nextafter(1.0, 2.0))
         ascending = np.argsort(at, axis=None)
-        pairs = self.list_pairs_of_question()
+        pairs = self.list_question_directions()
         ends = np.zeros((at.size, 2))
         for i in ascending:
             each = [bound_renyi_divergence(*pair, float(at.ravel()[i])) for pair in pairs]
@@ -189,7 +189,7 @@ class Question(NamedTuple):
         floor = _check.below_one("delta", delta)
         if self.neighbors in ("add", "remove"):  # the trade-off curve of a pair determines that of the reversed pair
             return Question(self.composition).gdp(floor)
-        pairs = self.list_pairs_of_question()
+        pairs = self.list_question_directions()
         noise, rest = gaussian_dp.split_noise_of_gaussian_dp(pairs[0][0])
         parts = rest if floor == 0 else pairs[0][0]
 
@@ -209,9 +209,9 @@ class Question(NamedTuple):
     def tradeoff(self, alphas: ArrayLike) -> Curve:
         """Returns bounds on the least type II error at each type I error, for the worst pair."""
         at = _check.check_bounded_array_argument("alphas", alphas, 0.0, 1.0)
-        return bound_tradeoff_curve(self.list_pairs_of_question(), at, self.engine, self.request)
+        return bound_tradeoff_curve(self.list_question_directions(), at, self.engine, self.request)
 
-    def _ask_worst_direction(
+    def _ask_question_in_worst_direction(
         self, ask: Callable[[Parts, Direction], Bound], most: Callable[[Parts, Direction], float] | None = None
     ) -> Bound:
         """Returns the largest of the answers of all pairs.
@@ -219,7 +219,7 @@ class Question(NamedTuple):
         ``most`` returns an upper bound of a pair's answer without asking an engine. If this bound is at most the
         lower end of the first answer, the pair is left out.
         """
-        asked = self.list_pairs_of_question()
+        asked = self.list_question_directions()
         answers: list[Bound] = []
         with Budget(_UNITS):
             for left, pair in zip(range(len(asked), 0, -1), asked, strict=True):
@@ -234,19 +234,19 @@ class Question(NamedTuple):
             rest = "pair" if all(list_class_members(run) == (run,) for run, _ in asked) else "class"
         return Bound(lower, upper, worst.engine, split_width_of_question(upper - lower, worst.error_budget, rest))
 
-    def list_pairs_of_question(self) -> list[tuple[Parts, Direction]]:
+    def list_question_directions(self) -> list[tuple[Parts, Direction]]:
         """Returns the dominating pairs of the relation, without duplicates. Raises ValueError if none is proved.
 
         Every question calls this method in the thread that computes its answer. Raises RuntimeError if that thread's
         floating-point arithmetic does not round as the bounds assume.
         """
         check_arithmetic()
-        parts = self.composition.latest_last
+        parts = self.composition.parts_in_composition_order
         reason = relations.explain_unproved_neighbors(parts, self.neighbors)
         if reason:
             raise ValueError(reason)
         # Parts that reveal nothing must not change an answer, not even its last digit or the engine that gives it.
-        rest = select_revealing_parts(parts)
+        rest = discard_pairs_without_loss(parts)
         if rest or self.engine == "auto":
             parts = rest
         if self.neighbors == "replace":

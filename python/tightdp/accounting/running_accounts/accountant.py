@@ -11,7 +11,7 @@ from ..._support.strict_json import check_json_format, construct_from_strict_jso
 from ...bound import Bound
 from ...composition import Composable, Composition
 from ...mechanisms import Mechanism
-from ...mechanisms.mechanism_json import from_plain_mechanism, to_plain_mechanism
+from ...mechanisms.mechanism_json import from_mechanism_json, to_mechanism_json
 from ...options import NEIGHBORS, AccuracyOptions, Neighbors, accept_options_as_arguments
 from .growing_account import GrowingAccount
 from .shared_state import Entries, SharedAccountState, list_running_account_entries
@@ -153,7 +153,7 @@ class Accountant:
 
     def to_json(self) -> str:
         """Returns the account as JSON text. Doubles are written exactly."""
-        history = [{"mechanism": to_plain_mechanism(mechanism), "count": count} for mechanism, count in self.history]
+        history = [{"mechanism": to_mechanism_json(mechanism), "count": count} for mechanism, count in self.history]
         return json.dumps({"tightdp_accountant": _VERSION, "neighbors": self.neighbors, "history": history})
 
     @classmethod
@@ -205,7 +205,7 @@ def _read_accountant_entry(hint: Any, plain: Any, name: str) -> Any:
     return (
         read_json_object(hint, plain, name, _read_accountant_entry)
         if hint is _Entry
-        else from_plain_mechanism(hint, plain, name)
+        else from_mechanism_json(hint, plain, name)
     )
 
 

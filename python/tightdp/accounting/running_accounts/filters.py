@@ -127,14 +127,14 @@ class CappedFilter:
     def can_spend(self, mechanism: Mechanism, count: int = 1) -> bool:
         """Returns True if ``count`` more releases of ``mechanism`` are covered."""
         self._shared.require_own_process_of_account()
-        return self._try_to_add_to_filter(self._shared.state, self._build_release_cost(mechanism, count)) is not None
+        return self._try_to_add_to_filter(self._shared.state, self._build_filter_cost(mechanism, count)) is not None
 
     def spend(self, mechanism: Mechanism, count: int = 1) -> None:
         """Charges ``count`` releases, or raises ``BudgetExceeded`` and charges nothing.
 
         Call this method before the releases.
         """
-        price = self._build_release_cost(mechanism, count)
+        price = self._build_filter_cost(mechanism, count)
 
         def record_filter_releases(before: _FilterState) -> _FilterState:
             after = self._try_to_add_to_filter(before, price)
@@ -150,7 +150,7 @@ class CappedFilter:
 
     def cost(self, mechanism: Mechanism) -> float:
         """Returns the cost of one release, in ``unit``, rounded up; infinite if the filter cannot cover it."""
-        price = self._build_release_cost(mechanism, 1)
+        price = self._build_filter_cost(mechanism, 1)
         return INF if self._failure_loss_of_filter(price).hi > self._largest_failure_loss else price.release_cost
 
     def _failure_loss_of_filter(self, price: _ReleaseCost) -> Range:
@@ -166,7 +166,7 @@ class CappedFilter:
         """-log(1 - p) for the largest probability p with which any release may fail, rounded down."""
         return (-log1p(-Range(self._failure_cap))).lo
 
-    def _build_release_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
+    def _build_filter_cost(self, mechanism: Mechanism, count: int) -> _ReleaseCost:
         """Returns the cost of ``count`` releases of ``mechanism`` under this filter."""
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
@@ -356,7 +356,7 @@ class Odometer:
 
         Raises TypeError if ``mechanism`` is not a ``Mechanism``, and ValueError for ``count`` out of its range.
         """
-        prices = [level._build_release_cost(mechanism, count) for level in self._filters]
+        prices = [level._build_filter_cost(mechanism, count) for level in self._filters]
 
         def record_at_odometer_levels(before: tuple[_FilterState | None, ...]) -> tuple[_FilterState | None, ...]:
             """Returns the state of each level; None for a level that was exceeded."""

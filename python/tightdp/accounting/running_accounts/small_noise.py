@@ -103,7 +103,7 @@ def _bound_small_noise_by_smoothing(parts: Parts, direction: Direction, delta: f
     before: tuple[float, float] | None = None
     while True:
         with Budget(_UNITS):
-            found, products = contour.bound_contour_epsilon_with_gaussian(parts, direction, delta, mu * mu, _TOLERANCE)
+            found, products = contour.run_contour_engine_with_gaussian(parts, direction, delta, mu * mu, _TOLERANCE)
         if found == 0 or math.isinf(found):
             return min(best, found)
         best, left, wanted = min(best, found), left - products, 0.5 * mu

@@ -150,7 +150,7 @@ def _bound_exported_pld_delta_within_budget(run: Composable, neighbors: Neighbor
     tolerance = COARSEST if slow else min((TOLERANCE if cheap else COARSE) * max(distinct, 1), COARSEST)
     tolerance *= min(max(interval / INTERVAL, 1.0), _COARSER)
     question = Question.from_question_options(run._to_composition(), neighbors, width=tolerance / 4)
-    pairs = question.list_pairs_of_question()
+    pairs = question.list_question_directions()
     fast = cheap and probes[0].engine == "contour" and all(contour.explain_refusal(*pair) is None for pair in pairs)
 
     def bound_exported_pld_deltas(multiples: list[int]) -> dict[int, float]:

@@ -64,7 +64,7 @@ class EventReading(NamedTuple):
         """
         return min(2 * noise, _check.LARGEST) if self.is_relative_to_doubled else noise
 
-    def read_at_fixed_size(self) -> EventReading:
+    def read_event_at_fixed_size(self) -> EventReading:
         """Returns the ``EventReading`` for noise on a sample of fixed size.
 
         The dominating pair for such a sample is the pair for two samples that differ in one record

@@ -224,7 +224,7 @@ def _build_fixed_size_event_reader(
             reading.check_dp_accounting_contributions(event)
         size = _check.check_count_argument("sample_size", event.sample_size, least=0)
         total = _check.check_count_argument("source_dataset_size", event.source_dataset_size, least=0)
-        inside = reading.read_at_fixed_size() if kind is m.FixedSizeSampled else reading
+        inside = reading.read_event_at_fixed_size() if kind is m.FixedSizeSampled else reading
         found = _combine_sampled_events(event.event, inside) if size else None
         if isinstance(found, PrivacyLoss):  # a sample without the record has another record in its place
             found = m.PureDP(widen_up(found.dominating.largest_absolute_loss + found.dominating.slack))

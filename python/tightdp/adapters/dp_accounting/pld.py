@@ -115,7 +115,7 @@ class CertifiedDistribution(PrivacyLossDistribution):
         return float(self.compose(privacy_loss_distribution).get_delta_for_epsilon(epsilon))
 
     @functools.cached_property
-    def _grid_distribution(self) -> Any:
+    def _exported_pld(self) -> Any:
         if answers.has_event_without_noise(self.composition):
             return theirs.PrivacyLossDistribution.create_from_rounded_probability({0: 0.0}, 1.0, self._interval)
         if not self.composition:
@@ -124,11 +124,11 @@ class CertifiedDistribution(PrivacyLossDistribution):
 
     @property
     def _pmf_remove(self) -> Any:
-        return self._grid_distribution._pmf_remove
+        return self._exported_pld._pmf_remove
 
     @property
     def _pmf_add(self) -> Any:
-        return self._grid_distribution._pmf_add
+        return self._exported_pld._pmf_add
 
     @property
     def _symmetric(self) -> bool:

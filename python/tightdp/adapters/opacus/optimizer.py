@@ -59,7 +59,7 @@ class _OpacusStepSums:
         bounds = self.bounds if isinstance(self.bounds, tuple) else (self.bounds,)
         return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in bounds])
 
-    def convert_to_floats(self, i: int, parameter: Any) -> Any:
+    def convert_opacus_sum_to_floats(self, i: int, parameter: Any) -> Any:
         """Returns sum ``i`` as a new tensor of floats, with the dtype and shape of ``parameter``."""
         wide = parameter.dtype if parameter.dtype in (torch.float32, torch.float64) else torch.float32
         values = self.totals[i].to(wide, copy=True)
@@ -196,7 +196,7 @@ class ExactOpacusOptimizer(_Base):
             begun = True
         self._count_batches_of_opacus_step(sums, len(batches))
         self._sums = sums
-        sums.shown = [sums.convert_to_floats(i, p) for i, p in enumerate(parameters)]
+        sums.shown = [sums.convert_opacus_sum_to_floats(i, p) for i, p in enumerate(parameters)]
         for p, shown in zip(parameters, sums.shown, strict=True):
             p.summed_grad = shown
             _mark_as_processed(p.grad_sample)
@@ -273,7 +273,7 @@ class ExactOpacusOptimizer(_Base):
                 self._source = Philox(int(seed))
             add_noise(sums.totals, deviation, grid=sums.grid, rng=self._source)
         for i, p in enumerate(parameters):
-            p.grad = sums.convert_to_floats(i, p)
+            p.grad = sums.convert_opacus_sum_to_floats(i, p)
             if deviation > 0:
                 p.summed_grad = p.grad.detach()
             _mark_as_processed(p.summed_grad)
@@ -294,7 +294,7 @@ class _ExactDistributedOpacusOptimizer(ExactOpacusOptimizer):
             return
         for i, p in enumerate(self.params):
             torch.distributed.all_reduce(sums.totals[i])
-            p.grad = sums.convert_to_floats(i, p)
+            p.grad = sums.convert_opacus_sum_to_floats(i, p)
         self.scale_grad()
         if self.loss_reduction == "mean":
             for p in self.params:

@@ -51,8 +51,8 @@ class SGD:
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, _check.positive, "learning_rate")
-        _check.check_dataclass_fields(self, _check.below_one, "momentum")
+        _check.check_dataclass_arguments(self, _check.positive, "learning_rate")
+        _check.check_dataclass_arguments(self, _check.below_one, "momentum")
 
     def make_stepper(self, size: int) -> Stepper:
         """Returns the function that takes one step, from ``size`` parameters and their gradient to new parameters."""
@@ -91,8 +91,8 @@ class Adam:
     damping: float = 1e-8
 
     def __post_init__(self) -> None:
-        _check.check_dataclass_fields(self, _check.positive, "learning_rate", "damping")
-        _check.check_dataclass_fields(self, _check.below_one, "beta1", "beta2")
+        _check.check_dataclass_arguments(self, _check.positive, "learning_rate", "damping")
+        _check.check_dataclass_arguments(self, _check.below_one, "beta1", "beta2")
 
     def make_stepper(self, size: int) -> Stepper:
         """Returns the function that takes one step of Adam for ``size`` parameters. The function keeps the moments of

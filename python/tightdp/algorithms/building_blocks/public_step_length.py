@@ -53,7 +53,7 @@ def bound_curvature_for_step_length(max_norm: float) -> float:
     return residual * (1 - residual)
 
 
-def choose_sgd_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
+def choose_public_step_length(public: Public, stride: float, max_norm: float, momentum: float = 0.0) -> SGD:
     """Returns steps of length ``stride``, momentum included, or shorter steps if steps of this length would diverge.
 
     Steps with learning rate r along a direction of curvature c converge if r c < 2 (1 + momentum). The returned steps
@@ -77,7 +77,7 @@ def resolve_algorithm_optimizer(
     """Returns the optimizer that was ``given``, after a check of its step length. If ``given`` is None, returns plain
     steps whose total length follows from ``signal`` and ``spread``."""
     if given is None:
-        return choose_sgd_step_length(
+        return choose_public_step_length(
             public, choose_total_step_length(public, signal, max_norm, spread) / steps, max_norm
         )
     check_stable_step_length("optimizer", public, given)

@@ -27,7 +27,7 @@ from ...records.sources.rows import Rows
 from ...records.text import join_record_column_names
 from ...release_gate.shares import NoiseShare
 from ...statement import Statement
-from ...statement.column_words import state_fact_of_bounds, state_fact_of_categories, state_fact_of_missing
+from ...statement.column_words import state_fact_of_categories, state_fact_of_column_bounds, state_fact_of_missing
 
 Group = tuple[bool, bool, bool | None]
 """Three facts about a column, by which columns are grouped. They say whether it holds categories, whether its
@@ -136,7 +136,7 @@ def warn_command_of_doubtful_bounds(model: PrivatePipeline, columns: int, classi
     The warning is for the holder of the records. It may depend on a private number of records, so it must not be
     published. The statement has the same warning, computed from a number of records that is public or was released.
     """
-    plan = model._plan(columns, count_command_classes(classifier))
+    plan = model._plan_pipeline(columns, count_command_classes(classifier))
     doubtful = find_doubtful_command_bounds(plan.steps[0][1], records)
     for why in dict.fromkeys(doubtful.values()):
         names = join_record_column_names(name for name, each in doubtful.items() if each == why)
@@ -201,7 +201,7 @@ def _state_command_columns(
             continue
         if column.bounds == LEARN:
             doubt = f"these cannot be right: {doubtful[column.name]}" if column.name in doubtful else ""
-            released.append(state_fact_of_bounds(known.name, known.low, known.high).describe_release(doubt))
+            released.append(state_fact_of_column_bounds(known.name, known.low, known.high).describe_release(doubt))
         if column.missing == LEARN and known.missing is not None:
             released.append(state_fact_of_missing(known.name, known.missing).describe_release())
     return dataclasses.replace(

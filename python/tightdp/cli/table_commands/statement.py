@@ -26,7 +26,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     """Prints the statement, and writes its page if a file for it is named."""
     command_files.check_command_output(arguments.out, arguments.force, (arguments.model,), command_files.PAGE)
     statement = load(arguments.model).statement
-    command_files.check_page_may_be_replaced(arguments.out, statement, arguments.force)
+    command_files.check_replaced_cli_page(arguments.out, statement, arguments.force)
     if arguments.out is not None:
         statement.save(arguments.out)
     print(statement.to_json() if arguments.json else statement)

@@ -39,8 +39,8 @@ from ...records.text import parse_cell_number
 from ...statement import Statement
 from ...statement.column_words import (
     StatedColumnFact,
-    state_fact_of_bounds,
     state_fact_of_categories,
+    state_fact_of_column_bounds,
     state_fact_of_labels,
     state_fact_of_missing,
 )
@@ -490,7 +490,7 @@ def _describe_command_columns(
         if column.missing is not None and (known is None or known.missing != LEARN):
             facts.append(state_fact_of_missing(column.name, column.missing))
         if known is None or known.bounds != LEARN:
-            facts.append(state_fact_of_bounds(column.name, column.low, column.high))
+            facts.append(state_fact_of_column_bounds(column.name, column.low, column.high))
     given = {"labels": values.classes, **{f"categories of {name}": one for name, one in values.categories.items()}}
     taken = tuple(name for name, known_values in given.items() if known_values is None)
 

@@ -148,7 +148,7 @@ def _describe_cuda_interface(x: Any, interface: Any) -> DeviceArray:
     address, read_only = interface["data"]
     module = runtime._get_module_of_device_probe()
     if module is not None and address:
-        device = int(module.device_of(address))
+        device = int(module.find_cuda_device(address))
     else:
         device = int(getattr(getattr(x, "device", None), "id", 0))
     strides = tuple(interface.get("strides") or dense)

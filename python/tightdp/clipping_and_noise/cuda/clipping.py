@@ -133,10 +133,10 @@ def _plan_cuda_noise(
     column, so the noise equals that of the host for any grouping.
     """
     integers = exact and rng is None
-    deviation = 0.0 if integers else clipping.compute_release_deviation(noise_multiplier, sensitivity, dtype)
+    deviation = 0.0 if integers else clipping.compute_clip_and_noise_deviation(noise_multiplier, sensitivity, dtype)
     if not exact:
         return deviation, 0.0, None
-    grid = clipping.find_grid_of_released_sums(sensitivity, noise_multiplier)
+    grid = clipping.find_clip_and_noise_grid(sensitivity, noise_multiplier)
     if rng is None or not deviation > 0:
         return deviation, grid, None
     return clipping.convert_deviation_to_grid(grid, deviation), grid, rng.stream_for_device()

@@ -42,7 +42,9 @@ class TargetFacts(NamedTuple):
     """Descriptions of the releases that came before the training."""
 
 
-def describe_classifier_labels(classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None) -> TargetFacts:
+def describe_public_facts_of_labels(
+    classes: NDArray[Any], how: str, weights: Mapping[Any, float] | None
+) -> TargetFacts:
     """Returns the facts about the labels of a classifier and about their declared weights.
 
     ``how`` says how the labels are known: "declared", "those that occur" or "learned".
@@ -84,7 +86,7 @@ def build_estimator_statement(
         **facts.public,
         "bounds of the features": "none"
         if model.bounds is None
-        else f"declared: {describe_estimator_bounds(model.bounds)}",
+        else f"declared: {describe_public_fact_of_bounds(model.bounds)}",
     }
     if largest_weight is not None:
         largest = f"at most {largest_weight!r}, as declared: larger ones count as that"
@@ -119,7 +121,7 @@ def _list_chosen_algorithm_settings(algorithm: Any) -> dict[str, Any]:
     return {field.name: value for field in fields if (value := getattr(algorithm, field.name)) is not None}
 
 
-def describe_estimator_algorithm(algorithm: Any) -> str:
+def describe_algorithm_as_public_fact(algorithm: Any) -> str:
     """Returns an algorithm as text, without the settings that are None."""
     if not dataclasses.is_dataclass(algorithm):
         return repr(algorithm)
@@ -139,8 +141,8 @@ def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
         last,
         subject=earlier.subject + ("" if earlier.subject.endswith(last.subject) else f", then {last.subject}"),
         released=_join_estimator_lines(earlier.released, last.released),
-        public=_join_estimator_entries(earlier.public, last.public),
-        settings=_join_estimator_entries(earlier.settings, last.settings),
+        public=_join_public_fact_entries(earlier.public, last.public),
+        settings=_join_public_fact_entries(earlier.settings, last.settings),
         taken=_join_estimator_lines(earlier.taken, last.taken),
         seeded=earlier.seeded or last.seeded,
         outside=_join_estimator_lines(earlier.outside, last.outside),
@@ -148,7 +150,7 @@ def join_estimator_statements(earlier: Statement, last: Statement) -> Statement:
     )
 
 
-def _join_estimator_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
+def _join_public_fact_entries(earlier: Mapping[str, str], last: Mapping[str, str]) -> dict[str, str]:
     """Joins two mappings. If the texts of an entry differ, the result has both texts, the earlier text first."""
     both = dict(last)
     for name, how in earlier.items():
@@ -164,7 +166,7 @@ def _join_estimator_lines(earlier: Sequence[str | None], last: Sequence[str | No
     return tuple(line for line in dict.fromkeys((*earlier, *last)) if line is not None)
 
 
-def describe_estimator_bounds(given: Any) -> str:
+def describe_public_fact_of_bounds(given: Any) -> str:
     """Returns public bounds as text, one interval or one for each column."""
     low, high = (np.atleast_1d(np.asarray(b, dtype=np.float64)) for b in given)
     low, high = np.broadcast_arrays(low, high)

@@ -72,7 +72,7 @@ def is_sparse_matrix(X: Any) -> bool:
     return hasattr(X, "tocsr")
 
 
-def split_sparse_rows(X: Any) -> Iterator[NDArray[Any]]:
+def split_sparse_source_rows(X: Any) -> Iterator[NDArray[Any]]:
     """Yields a sparse matrix as dense arrays, some rows at a time."""
     X = X.tocsr()
     rows = count_block_rows(X.shape[1], choose_block_float_type(X.dtype), None)

@@ -11,7 +11,7 @@ from ...clipping_and_noise.clipping import has_several_clipping_norms
 from ..batches import collated_batch
 from ..batches.batch_places import BatchPlaces, fill_batch_places
 from ..ghost_clipping.factors import GradientFactors, GradientRows
-from ..ghost_clipping.layers import check_one_pass_layers
+from ..ghost_clipping.layers import check_ghost_clipping_layers
 from ..ghost_clipping.products import ProductSums
 from ..gradient_sums.per_example_gradients import PerExampleGradients, check_vectorized_pass
 from ..plan.plan import Plan, SumArithmetic
@@ -32,13 +32,13 @@ class AutoSums(ProductSums):
         self._served: dict[Any, bool] = {}
 
     def check(self, model: Any, loss_fn: Any, batch: Any, records: int) -> None:
-        if self._can_clip_by_one_pass(model, loss_fn, batch, records):
+        if self._is_one_pass_auto_sum(model, loss_fn, batch, records):
             super().check(model, loss_fn, batch, records)
         else:
             check_vectorized_pass(model, loss_fn, self._parameters, batch, records)
 
     def find_per_example_gradients(self, model: Any, loss_fn: Any, batch: Any, records: int) -> list[Any]:
-        if self._can_clip_by_one_pass(model, loss_fn, batch, records):
+        if self._is_one_pass_auto_sum(model, loss_fn, batch, records):
             return super().find_per_example_gradients(model, loss_fn, batch, records)
         return PerExampleGradients(model, loss_fn, self._parameters).join_per_example_gradients(batch, records)
 
@@ -50,7 +50,7 @@ class AutoSums(ProductSums):
 
         The gradients are computed in the way that suits the form of these records.
         """
-        if self._can_clip_by_one_pass(model, loss_fn, batch, records):
+        if self._is_one_pass_auto_sum(model, loss_fn, batch, records):
             return super().add(model, loss_fn, batch, records, places, last=last)
         batch, records, weights = fill_batch_places(places, batch, records)
         start = 0
@@ -62,7 +62,7 @@ class AutoSums(ProductSums):
             start = end
         self._ways |= dict.fromkeys(self._parameters, "vectorised")
 
-    def _can_clip_by_one_pass(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
+    def _is_one_pass_auto_sum(self, model: Any, loss_fn: Any, batch: Any, records: int) -> bool:
         """Tells whether one pass can clip the gradients of records of this form."""
         tensors, rebuild = collated_batch.split_collated_batch(batch, records)
         form = repr(collated_batch.describe_batch_structure(batch)), tuple(tensor.shape[1:] for tensor in tensors)
@@ -82,7 +82,7 @@ def choose_algorithm_sum_arithmetic(arithmetic: SumArithmetic, name: str, max_no
     if arithmetic != "auto":
         return arithmetic
     try:
-        check_one_pass_layers(model)
+        check_ghost_clipping_layers(model)
     except ValueError:
         return "exact"
     return "exact" if name in ("adaclip", "dpis") or has_several_clipping_norms(max_norm) else "auto"

@@ -74,7 +74,7 @@ class CenteredSums(ExactSums):
 
     def estimate_mean_gradient(self, totals: list[Any]) -> list[Any]:
         """Returns the estimated mean gradient of each parameter, and updates the moments. Call this once a step."""
-        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.grid_step
+        noisy = np.concatenate([total.numpy().reshape(-1) for total in totals]) * self._plan.planned_grid_step
         gradient = torch.from_numpy(self._moments.learn_adaclip_moments(self._scale * noisy))
         parts = torch.split(gradient, [total.numel() for total in totals])
         return [part.view(total.shape) for part, total in zip(parts, totals, strict=True)]

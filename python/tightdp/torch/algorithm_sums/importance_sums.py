@@ -43,7 +43,7 @@ class ExactUnitSums(ExactSums):
     def _add_clipped_to_gradient_sums(self, rows: list[Any], weights: Any = None) -> None:
         norms, chosen = _compute_importance_norms(rows), _select_importance_rows(weights)
         taken = np.zeros(len(norms))
-        taken[chosen] = self.candidates.select_rows_of_importance_batch(norms[chosen])
+        taken[chosen] = self.candidates.select_importance_loader_rows(norms[chosen])
         self._clip_and_add_to_gradient_sums(
             rows, self._plan.max_norm[0], weights=taken, normalize=True, stability=LEAST_NORM
         )
@@ -66,8 +66,8 @@ class OnePassUnitSums(OnePassSums):
         squares = sum((each.bound_squared_factor_norms() for each in factors.values()), zero)
         return _convert_importance_norms(torch.as_tensor(squares).sqrt())
 
-    def _weigh_gradients_in_one_pass(self, norms: Any, bound: float) -> Any:
-        taken = torch.from_numpy(self.candidates.select_rows_of_importance_batch(_convert_importance_norms(norms))).to(
+    def _weigh_gradients_for_ghost_clipping(self, norms: Any, bound: float) -> Any:
+        taken = torch.from_numpy(self.candidates.select_importance_loader_rows(_convert_importance_norms(norms))).to(
             norms.device
         )
         return torch.where(taken, bound * (1 - CLIPPING_SLACK) / norms, torch.zeros_like(norms))

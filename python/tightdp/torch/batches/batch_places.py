@@ -22,7 +22,7 @@ PLACE_STREAMS = 3 * 2**61
 for batches, streams from 2^62 on for sums of norms, and streams from 2^63 on for noise."""
 
 
-def choose_physical_batch_size(expected: float) -> int:
+def choose_number_of_batch_places(expected: float) -> int:
     """Returns the default number of places in a physical batch: a power of two, from 8 to 64.
 
     The number is about an eighth of the expected number of records in a step. With more places, too many of them stay
@@ -55,7 +55,7 @@ def fill_batch_places(
     """
     if places is None:
         return batch, records, None
-    return places.fill_batch(batch, records), places.size, places.weigh_batch_rows()
+    return places.fill_batch(batch, records), places.size, places.weigh_batch_places()
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class BatchPlaces:
         chosen[torch.from_numpy(self.where)] = torch.arange(records)
         return rebuild([tensor[chosen.to(tensor.device)] for tensor in tensors])
 
-    def weigh_batch_rows(self) -> npt.NDArray[np.float64]:
+    def weigh_batch_places(self) -> npt.NDArray[np.float64]:
         """Returns a weight for each place: 1 for a record and 0 for a copy."""
         found = np.zeros(self.size)
         found[self.where] = 1.0

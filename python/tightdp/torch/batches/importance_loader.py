@@ -46,14 +46,14 @@ class ImportanceCandidates:
     """
 
     def __init__(self, plan: Plan, key: RunKey) -> None:
-        self.follow_plan(plan)
+        self.set_importance_loader_plan(plan)
         self._key, self._steps_per_epoch = key, plan.steps_per_epoch
         self._bounds: npt.NDArray[np.float64] | None = None
         self._coins = self._norms = np.zeros(0)
         self._rows = self._own = np.zeros(0, np.intp)
         self._seen, self._everyone = 0, False
 
-    def follow_plan(self, plan: Plan) -> None:
+    def set_importance_loader_plan(self, plan: Plan) -> None:
         """Uses the sampling probability and the norm bound of ``plan`` from now on."""
         settings = plan.settings
         assert isinstance(settings, DPIS)
@@ -63,15 +63,15 @@ class ImportanceCandidates:
         """Tells whether the step ``number`` must first compute the norms of all records, for fresh bounds."""
         return self._bounds is None or len(self._bounds) != records or number % self._steps_per_epoch == 0
 
-    def draw_candidate_rows(self, number: int) -> RecordIndices:
+    def draw_importance_loader_candidates(self, number: int) -> RecordIndices:
         """Draws the candidates of a step, and returns their indices in the data set."""
         bounds = np.zeros(0) if self._bounds is None else self._bounds
-        source = self._key.make_random_source_of_key(2 * number)
+        source = self._key.make_run_key_source(2 * number)
         rows = np.flatnonzero(self._stages.draw_candidates(source, bounds))
         self._coins = source.uniform(len(rows))
         return rows
 
-    def begin_norms_of_importance_batch(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
+    def begin_importance_loader_norms(self, rows: RecordIndices, own: RecordIndices, *, everyone: bool) -> None:
         """Begins to collect the norms of the records ``rows``.
 
         ``own`` has the positions in ``rows`` of the records that this process gets, in the order in which they arrive.
@@ -80,17 +80,17 @@ class ImportanceCandidates:
         self._rows, self._own, self._everyone = rows, own, everyone
         self._norms, self._seen = np.zeros(len(rows)), 0
 
-    def note_norms_of_importance_batch(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
+    def note_importance_loader_norms(self, norms: npt.NDArray[np.float64]) -> RecordIndices:
         """Stores the norms of the next records, or 0 for a norm that is not finite. Returns the records' positions."""
         at = self._own[self._seen : self._seen + len(norms)]
         self._seen += len(norms)
         self._norms[at] = np.where(np.isfinite(norms), norms, 0.0)
         return at
 
-    def select_rows_of_importance_batch(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    def select_importance_loader_rows(self, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
         """Stores the norms of the next candidates, and returns a mask of the candidates that take part in the step."""
         assert self._bounds is not None
-        at = self.note_norms_of_importance_batch(norms)
+        at = self.note_importance_loader_norms(norms)
         return self._stages.select_by_norms(self._coins[at], self._bounds[self._rows[at]], self._norms[at])
 
     def renew_importance_bounds(self, world: World) -> npt.NDArray[np.float64]:
@@ -107,7 +107,7 @@ class ImportanceCandidates:
 
     def make_noise_source_of_importance_batch(self, number: int) -> RandomSource:
         """Returns the source of the noise for the released sum of norms that has this ``number``."""
-        return self._key.make_random_source_of_key(NORM_STREAMS + number)
+        return self._key.make_run_key_source(NORM_STREAMS + number)
 
 
 class ImportanceBatch(Batch):
@@ -178,19 +178,19 @@ class ImportanceLoader(RunLoader):
 
     def share_records_of_importance_batch(self) -> Share:
         """Returns the share of all records that this process reads."""
-        return self._share_rows_of_importance_batch(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
+        return self._share_importance_loader_rows(np.arange(len(self.dataset)), 2 * self.next_step + 1, everyone=True)
 
     def draw_batch_candidates(self, number: int) -> tuple[RecordIndices, Share]:
         """Draws the candidates of a step, and returns all of them and the share that this process reads."""
-        self.candidates.follow_plan(self._account.current_plan)
-        rows = self.candidates.draw_candidate_rows(number)
-        return rows, self._share_rows_of_importance_batch(rows, 2 * number, everyone=False)
+        self.candidates.set_importance_loader_plan(self._account.current_plan)
+        rows = self.candidates.draw_importance_loader_candidates(number)
+        return rows, self._share_importance_loader_rows(rows, 2 * number, everyone=False)
 
-    def _share_rows_of_importance_batch(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
+    def _share_importance_loader_rows(self, rows: RecordIndices, number: int, everyone: bool) -> Share:
         """Returns the places of the drawn records in physical batches, and the parts that this rank reads."""
         placed = self._place_batch_rows(np.arange(len(rows)), number)
-        own = self._cut_physical_batches_of_loader(placed)
-        self.candidates.begin_norms_of_importance_batch(
+        own = self._cut_poisson_loader_batches(placed)
+        self.candidates.begin_importance_loader_norms(
             rows, np.concatenate([np.zeros(0, np.intp), *own]), everyone=everyone
         )
         draw = next(self._draws)
@@ -203,8 +203,8 @@ class ImportanceLoader(RunLoader):
         for _ in range(steps):
             yield ImportanceBatch(self)
 
-    def _cut_physical_batches_of_loader(self, rows: RecordIndices) -> list[RecordIndices]:
-        found = super()._cut_physical_batches_of_loader(rows)
+    def _cut_poisson_loader_batches(self, rows: RecordIndices) -> list[RecordIndices]:
+        found = super()._cut_poisson_loader_batches(rows)
         if self.physical_batch_size is not None:
             return found
         size = math.ceil(self._expected_batch_records)

@@ -26,7 +26,7 @@ from ..randomness.global_generators import (
 )
 from ..randomness.process_group import World
 from ..randomness.run_key import RunKey
-from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_physical_batch_size, draw_batch_places
+from .batch_places import PLACE_STREAMS, BatchPlaces, RecordIndices, choose_number_of_batch_places, draw_batch_places
 from .record_reader import AloneRead, DatasetReader, Part, RecordCollator, check_record_reader_repeats
 
 SAFE_OPTIONS = (
@@ -182,7 +182,7 @@ class PoissonLoader:
         self._source = resolve_random_source(rng)
         self._collate, self._options = collate_fn, options
         self._coins, self._draws = RunCoins(), count()
-        self._make_torch_loader([])  # PyTorch refuses bad options before any record is read
+        self._make_torch_batch_loader([])  # PyTorch refuses bad options before any record is read
 
     @property
     def sampling_probability(self) -> float:
@@ -205,10 +205,10 @@ class PoissonLoader:
         drawn: deque[RecordIndices] = deque()
 
         def draw_pieces_of_batches() -> Iterator[tuple[int, RecordIndices]]:
-            for rows in self._draw_rows_of_batches(steps):
+            for rows in self._draw_poisson_loader_rows(steps):
                 drawn.append(rows)
                 number = next(self._draws)
-                yield from ((number, piece) for piece in self._cut_physical_batches_of_loader(rows))
+                yield from ((number, piece) for piece in self._cut_poisson_loader_batches(rows))
 
         parts, ahead = iter(self._read_batch_parts(draw_pieces_of_batches())), deque[Any]()
         for _ in range(steps):
@@ -222,10 +222,10 @@ class PoissonLoader:
 
     def _take_batch_parts(self, rows: RecordIndices, ahead: deque[Any], parts: Iterator[Any]) -> Iterator[Any]:
         """Yields the parts of one batch. Parts that were read ahead come first."""
-        for _ in self._cut_physical_batches_of_loader(rows):
+        for _ in self._cut_poisson_loader_batches(rows):
             yield from self._check_batch_parts(ahead.popleft() if ahead else next(parts))
 
-    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
+    def _draw_poisson_loader_rows(self, steps: int) -> Iterator[RecordIndices]:
         return (self._draw_rows_of_batch(self._source) for _ in range(steps))
 
     def _draw_rows_of_batch(self, source: RandomSource) -> RecordIndices:
@@ -233,7 +233,7 @@ class PoissonLoader:
         rows = draw_poisson_sample(source, records, self._probability) if records else np.zeros(0, np.intp)
         return np.arange(records) if rows is None else rows
 
-    def _cut_physical_batches_of_loader(self, rows: RecordIndices) -> list[RecordIndices]:
+    def _cut_poisson_loader_batches(self, rows: RecordIndices) -> list[RecordIndices]:
         """Returns the records of each physical batch, which go through the model together."""
         return [cut[cut >= 0] for cut in self._cut_physical_places(rows)]
 
@@ -255,7 +255,9 @@ class PoissonLoader:
         if self._is_plain_tensors:
             tensors = self.dataset.tensors  # rows of these tensors equal the records that PyTorch reads and collates
             return ([([tensor[piece] for tensor in tensors], len(piece))] for _, piece in pieces)
-        return yield_parts_with_restored_generators(iter(self._make_torch_loader(self._seed_records_of_batch(pieces))))
+        return yield_parts_with_restored_generators(
+            iter(self._make_torch_batch_loader(self._seed_records_of_batch(pieces)))
+        )
 
     @property
     def _is_plain_tensors(self) -> bool:
@@ -265,12 +267,12 @@ class PoissonLoader:
     def _seed_records_of_batch(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[tuple[int, int]]]:
         """Yields, for each piece, pairs of a record's index and the seed for reading this record."""
         for number, piece in pieces:
-            yield [(int(i), self._coins.make_record_seed(number, int(i))) for i in piece]
+            yield [(int(i), self._coins.make_record_generator_seed(number, int(i))) for i in piece]
 
     def _check_batch_parts(self, parts: list[Part]) -> list[Part]:
         return parts
 
-    def _make_torch_loader(self, pieces: Any) -> Any:
+    def _make_torch_batch_loader(self, pieces: Any) -> Any:
         together = RecordCollator(alone=self._collate is not None, in_order=self._in_order)
         return DataLoader(
             DatasetReader(self.dataset, self._collate), batch_sampler=pieces, collate_fn=together, **self._options
@@ -299,7 +301,7 @@ class RunLoader(PoissonLoader):
         self._account, self._key, self._world, self._coins = account, key, world, key.make_random_coins_of_key()
         self.padded, self._next, self._look_at = padded, 0, 0
         if padded and self.physical_batch_size is None:
-            self.physical_batch_size = choose_physical_batch_size(self._expected_batch_records)
+            self.physical_batch_size = choose_number_of_batch_places(self._expected_batch_records)
 
     def read_first_record(self) -> Iterator[Part]:
         """Yields the first record of the data set, collated, and the number 1. Yields nothing if the data set is
@@ -308,15 +310,15 @@ class RunLoader(PoissonLoader):
         return chain.from_iterable(self._read_batch_parts(iter(alone)))
 
     def _read_batch_parts(self, pieces: Iterable[tuple[int, RecordIndices]]) -> Iterator[list[Part]]:
-        with self._account.end_planned_run_on_error():
+        with self._account.end_plan_on_error():
             yield from super()._read_batch_parts(pieces)
 
-    def read_records_alone(self, rows: RecordIndices, number: int) -> list[AloneRead]:
+    def read_single_record_batches(self, rows: RecordIndices, number: int) -> list[AloneRead]:
         """Reads some records, each collated to a batch of one, with the seeds of draw ``number``."""
         reader = DatasetReader(self.dataset, self._collate or default_collate)
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             return [
-                reader.read_record_content_for_batch((int(i), self._coins.make_record_seed(number, int(i))))
+                reader.read_record_content_for_batch((int(i), self._coins.make_record_generator_seed(number, int(i))))
                 for i in rows
             ]
 
@@ -324,20 +326,19 @@ class RunLoader(PoissonLoader):
         """Reads some random records repeatedly. Raises ValueError if a record depends on records read before it."""
         number = LOOK_READS - self._account.charged_steps
         rows = [
-            self._coins.make_record_seed(number, -1 - place) % len(self.dataset) for place in range(REPEATED_RECORDS)
+            self._coins.make_record_generator_seed(number, -1 - place) % len(self.dataset)
+            for place in range(REPEATED_RECORDS)
         ]
-        drawn = [(i, self._coins.make_record_seed(number, i)) for i in rows]
+        drawn = [(i, self._coins.make_record_generator_seed(number, i)) for i in rows]
         order = draw_check_order_from_generator(REPEATED_RECORDS, self._coins.make_common_seed(number))
         with torch.random.fork_rng(devices=[]), restore_numpy_and_random():
             check_record_reader_repeats(DatasetReader(self.dataset, self._collate or default_collate), drawn, order)
 
-    def _draw_rows_of_batches(self, steps: int) -> Iterator[RecordIndices]:
+    def _draw_poisson_loader_rows(self, steps: int) -> Iterator[RecordIndices]:
         first = max(self._next, self._account.charged_steps)  # a resumed run skips the streams of its charged steps
         self._next = first + steps
         for number in range(first, first + steps):
-            yield self._place_batch_rows(
-                self._draw_rows_of_batch(self._key.make_random_source_of_key(number)), 2 * number
-            )
+            yield self._place_batch_rows(self._draw_rows_of_batch(self._key.make_run_key_source(number)), 2 * number)
 
     @property
     def _expected_batch_records(self) -> float:
@@ -351,9 +352,7 @@ class RunLoader(PoissonLoader):
         """
         if not self.padded or self.physical_batch_size is None:
             return rows
-        return draw_batch_places(
-            rows, self.physical_batch_size, self._key.make_random_source_of_key(PLACE_STREAMS + number)
-        )
+        return draw_batch_places(rows, self.physical_batch_size, self._key.make_run_key_source(PLACE_STREAMS + number))
 
     def _cut_physical_places(self, rows: RecordIndices) -> list[RecordIndices]:
         rank, size = self._world.rank, self._world.size
@@ -380,7 +379,7 @@ class RunLoader(PoissonLoader):
             )
         if len(self.dataset) and not self._is_plain_tensors and self._account.charged_steps >= self._look_at:
             self._look_at = self._account.charged_steps + self._account.plan.steps_between_looks
-            with self._account.end_planned_run_on_error():
+            with self._account.end_plan_on_error():
                 self._check_dataset_reading()
         return self._yield_step_batches(min(self.steps, left))
 

@@ -123,7 +123,7 @@ def _digest_rank_fact(fact: object) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
 
 
-def join_process_group(distributed: Any) -> World:
+def join_distributed_ranks(distributed: Any) -> World:
     """Checks the argument ``distributed`` of ``make_private``, and returns the processes that train together."""
     if distributed is False:
         return World()

@@ -41,7 +41,7 @@ class SharedRun(PrivateRun):
                 found = torch.load(BytesIO(data), map_location="cpu", weights_only=True)
                 self._load_run_tensors({**found, "model": self.model.state_dict()})
 
-    def _release_step_sums(self, sums: GradientSums) -> Iterable[Any]:
+    def _release_run_sums(self, sums: GradientSums) -> Iterable[Any]:
         """Returns noisy estimates of the mean gradient, the same as on one process.
 
         All noise is from the stream of the step. Each rank adds the noise to its share of the elements, and then the
@@ -49,8 +49,10 @@ class SharedRun(PrivateRun):
         """
         flat, totals = sums.integers()
         start, end = (len(flat) * rank // self._world.size for rank in (self._world.rank, self._world.rank + 1))
-        stream = self._make_step_noise_source().stream()
-        deviation = clipping.convert_deviation_to_grid(self.plan.grid_step, self._account.current_plan.noise_deviation)
+        stream = self._make_private_run_noise_source().stream()
+        deviation = clipping.convert_deviation_to_grid(
+            self.plan.planned_grid_step, self._account.current_plan.noise_deviation
+        )
         add_rank_noise_to_gradient_sums(stream, deviation, flat, start, end)
         self._ranks.add_over_ranks(flat)
         return sums.estimate_mean_gradient(totals)

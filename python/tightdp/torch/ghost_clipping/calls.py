@@ -161,7 +161,9 @@ def _compute_norm_layer_call(found: Any, shape: Any, weight: Any, bias: Any, nor
     return ComputedCall(found, found.shape[1:], find_gradient_factors)
 
 
-def use_group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ComputedCall:
+def use_ghost_group_norm(
+    x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> ComputedCall:
     """Computes a group norm, whose weight and bias have one entry for each channel."""
     if x.ndim < 3:
         raise Unsupported("an input of it has no axis of channels")
@@ -183,7 +185,7 @@ RULES: dict[Any, tuple[Rule, int, str]] = {
     F.embedding: (use_embedding, 0, "input"),
     F.embedding_bag: (use_embedding_bag, 0, "input"),
     F.layer_norm: (use_layer_norm, 0, "input"),
-    F.group_norm: (use_group_norm, 0, "input"),
+    F.group_norm: (use_ghost_group_norm, 0, "input"),
     F.rms_norm: (use_rms_norm, 0, "input"),
     torch.conv1d: (use_convolution, 0, "input"),
     torch.conv2d: (use_convolution, 0, "input"),

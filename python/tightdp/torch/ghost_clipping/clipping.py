@@ -148,7 +148,7 @@ class OnePassSums(GradientSums):
         others = {i: each for i, each in factors.items() if i != last}
         squares = sum((each.bound_squared_factor_norms() for each in others.values()), zero)
         if last is None:
-            weights = self._weigh_gradients_in_one_pass(squares.sqrt(), bound)
+            weights = self._weigh_gradients_for_ghost_clipping(squares.sqrt(), bound)
         else:
             weights = torch.cat(
                 list(self._add_streamed_ghost_clipped(factors[last], squares, bound, self._totals[last]))
@@ -166,12 +166,14 @@ class OnePassSums(GradientSums):
         start = 0
         for rows in convolved.yield_convolution_gradient_pieces():
             found = rows.bound_squared_factor_norms()
-            weights = self._weigh_gradients_in_one_pass((squares[start : start + len(found)] + found).sqrt(), bound)
+            weights = self._weigh_gradients_for_ghost_clipping(
+                (squares[start : start + len(found)] + found).sqrt(), bound
+            )
             rows.add_weighted_gradients_of_factors(weights, total)
             start += len(found)
             yield weights
 
-    def _weigh_gradients_in_one_pass(self, norms: Any, bound: float) -> Any:
+    def _weigh_gradients_for_ghost_clipping(self, norms: Any, bound: float) -> Any:
         """Returns the clip factors for these norms. The factor is 0 for a norm that is too large to be clipped."""
         weights = (bound * (1 - CLIPPING_SLACK) / norms).clamp(max=1.0)
         return torch.where(norms <= LONGEST_GRADIENT * bound, weights, torch.zeros_like(weights))
@@ -187,7 +189,9 @@ class OnePassSums(GradientSums):
         """
         flat, parts = make_integer_gradient_sums(self._parameters)
         for part, total in zip(parts, self.convert_to_floats(), strict=True):
-            part.copy_((total / self._plan.grid_step).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST_SUM, _LARGEST_SUM))
+            part.copy_(
+                (total / self._plan.planned_grid_step).nan_to_num_(0.0, 0.0, 0.0).clamp_(-_LARGEST_SUM, _LARGEST_SUM)
+            )
         return flat, parts
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
@@ -195,7 +199,7 @@ class OnePassSums(GradientSums):
 
         If the model is on a CUDA device, so are the results, with the same bits.
         """
-        device, grid = find_device_of_gradient_sums(self._parameters), self._plan.grid_step
+        device, grid = find_device_of_gradient_sums(self._parameters), self._plan.planned_grid_step
         rows = [total.to(device or "cpu")[None] for total in self._totals]
         rows = rows if len({r.dtype for r in rows}) == 1 else [r.double() for r in rows]
         bound = _LARGEST_SUM * grid

@@ -103,7 +103,9 @@ class ConvolutionFactors:
         records, (outputs, *rest) = len(g), self.weight.shape
         if self.groups == 1 and factors.is_compiled_gradient_type(g):
             images, errors = (each.detach().contiguous().numpy() for each in (x, g))
-            return torch.from_numpy(dense.form_dense_convolution_gradients(images, errors, rest[1:], *self.settings))
+            return torch.from_numpy(
+                dense.form_dense_model_convolution_gradients(images, errors, rest[1:], *self.settings)
+            )
         each = self.weight.new_empty(1).expand(records * outputs, *rest)  # only the shape of this array matters
         found = self._compute_weight_gradient(x.flatten(0, 1)[None], g.flatten(0, 1)[None], each, records * self.groups)
         return found.view(records, outputs, *rest)

@@ -120,7 +120,7 @@ def is_compiled_gradient_type(x: Any) -> bool:
     return bool(x.dtype == torch.float32 and x.device.type == "cpu")
 
 
-def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
+def compute_ghost_inner_products(one: OuterProducts, other: OuterProducts) -> Any:
     """Returns, for each record, the inner product of two gradients. The result has the shape (records,).
 
     An inner product is the sum over positions s, t of (l_s . l'_t)(r_s . r'_t). The vectors l_s and r_s are the factors
@@ -135,7 +135,7 @@ def compute_gradient_inner_products(one: OuterProducts, other: OuterProducts) ->
         index = one.left[:, :, None].expand(-1, -1, other.left.shape[1])
         left = _widen_tensor_of_gradient_factors(other.left).transpose(1, 2).gather(1, index)
     elif other.is_sparse:
-        return compute_gradient_inner_products(other, one)
+        return compute_ghost_inner_products(other, one)
     else:
         left = _widen_tensor_of_gradient_factors(one.left) @ _widen_tensor_of_gradient_factors(other.left).transpose(
             1, 2
@@ -158,10 +158,10 @@ def _bound_squared_ghost_norms(parts: list[OuterProducts]) -> Any:
     smallest normal float to the error of an inner product.
     """
     m, n = (0 if all(part.is_sparse for part in parts) else parts[0].m), parts[0].right.shape[2]
-    estimate = sum(compute_gradient_inner_products(part, part) for part in parts)
+    estimate = sum(compute_ghost_inner_products(part, part) for part in parts)
     for i, part in enumerate(parts):
         for other in parts[:i]:
-            estimate = estimate + 2 * compute_gradient_inner_products(part, other)
+            estimate = estimate + 2 * compute_ghost_inner_products(part, other)
     each = [_compute_row_norms_of_factors(part.right) for part in parts]
     rights = torch.cat(each, 1)
     ones = (

@@ -21,7 +21,7 @@ _INSTEAD: tuple[tuple[Any, str], ...] = (
 """Types of layers with parameters in functions that one pass cannot compute (``calls.py``), and alternatives."""
 
 
-def check_one_pass_layers(model: Any) -> None:
+def check_ghost_clipping_layers(model: Any) -> None:
     """Raises ValueError for a layer of PyTorch that has trained parameters and that one pass cannot clip.
 
     Other uses of parameters are checked when records go through the model (``recorder.py``).

@@ -68,7 +68,7 @@ def is_product_sum_cheaper(positions: int, left: int, right: int, *, on_device: 
     return fits and positions > 1 and positions * (positions + 64) * (left + right) <= cost_of_entry * left * right
 
 
-def choose_position_digits(bound: float) -> int:
+def choose_position_product_digits(bound: float) -> int:
     """Returns the number of binary digits of |q_t|, for a norm bound of ``bound`` units of the grid.
 
     The integers w_t have what remains of the bound. So q_t gets the fewest digits with which |w_t| is at most about
@@ -116,7 +116,7 @@ class PositionProducts:
         every = len(records) == len(self._left)
         weights = self._weights if every else torch.empty(len(records), *self._left.shape[1:], dtype=torch.int32)
         _scale_position_rows(self._left if every else self._left[records], scale, LARGEST_WEIGHT, weights)
-        inner = torch.from_numpy(dense.compute_dense_inner_products(weights.numpy()))
+        inner = torch.from_numpy(dense.compute_dense_model_inner_products(weights.numpy()))
         if not every:
             self._weights[records] = weights
         return bound_squared_product_norms(inner, self._inner if every else self._inner[records])
@@ -141,14 +141,14 @@ def _round_position_rows(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Ten
     """
     flat, integers = rows.view(-1, rows.shape[2]).numpy(), torch.empty(rows.shape, dtype=torch.int16)
     steps = dense.round_dense_rows_to_integers(flat, digits, LARGEST_ENTRY, integers.view(flat.shape).numpy())
-    inner = torch.from_numpy(dense.compute_dense_inner_products(integers.numpy()))
+    inner = torch.from_numpy(dense.compute_dense_model_inner_products(integers.numpy()))
     return integers, torch.from_numpy(steps).view(rows.shape[:2]), inner
 
 
 def _scale_position_rows(rows: Tensor, factors: Tensor, most: int, out: Tensor) -> None:
     """Multiplies each vector of ``rows`` by its factor, and writes the nearest integers to ``out``."""
     width = rows.shape[2]
-    dense.round_scaled_dense_rows(
+    dense.round_scaled_dense_model_rows(
         rows.view(-1, width).numpy(), factors.view(-1).numpy(), most, out.view(-1, width).numpy()
     )
 

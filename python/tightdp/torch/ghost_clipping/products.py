@@ -19,7 +19,7 @@ from .clipping import OnePassSums
 from .factors import GradientFactors, OuterProducts, SummedProducts
 from .position_products import (
     PositionProducts,
-    choose_position_digits,
+    choose_position_product_digits,
     clip_position_products,
     is_product_sum_cheaper,
 )
@@ -126,7 +126,7 @@ class ProductSums(IntegerSums, OnePassSums):
 
         With ``last`` some of these records may be added when the sums are released.
         """
-        step = self._choose_records_to_add(factors, records)
+        step = self._choose_gradient_factor_records(factors, records)
         for start in range(0, records, step):
             some = slice(start, min(records, start + step))
             chosen = None if weights is None else weights[some] > 0
@@ -136,7 +136,7 @@ class ProductSums(IntegerSums, OnePassSums):
         names = list(self._parameters)
         self._ways |= {names[i]: _name_way_of_gradient_factors(each) for i, each in factors.items()}
 
-    def _choose_records_to_add(self, factors: dict[int, GradientFactors], records: int) -> int:
+    def _choose_gradient_factor_records(self, factors: dict[int, GradientFactors], records: int) -> int:
         """Returns the number of records whose gradients are added at a time.
 
         It is a power of two, at least ``records`` if all of them are added at once.
@@ -166,7 +166,7 @@ class ProductSums(IntegerSums, OnePassSums):
             _is_sparse_embedding(each) or _is_sum_of_products(each) for each in factors.values()
         )
         if dense_only and self._device is not None:
-            self._add_gradient_factors_on_device(factors, taken)
+            self._add_ghost_factors_on_device(factors, taken)
             return
         if last and dense_only:
             layers = _find_operands_of_gradient_factors(factors)
@@ -174,7 +174,7 @@ class ProductSums(IntegerSums, OnePassSums):
                 self._last = _LastRecords(list(factors), layers, taken)
                 return
         self._add_last_gradient_factors()
-        digits = choose_position_digits(self._plan.max_norm[0] / self._plan.grid_step)
+        digits = choose_position_product_digits(self._plan.max_norm[0] / self._plan.planned_grid_step)
         sums = {
             i: PositionProducts(_join_uses_of_parameter(each), digits)
             for i, each in factors.items()
@@ -199,14 +199,14 @@ class ProductSums(IntegerSums, OnePassSums):
         for i, some_words in words.items():
             self._totals[i].view(-1, totals[i].shape[1]).index_add_(0, some_words.to("cpu"), totals[i])
 
-    def _add_gradient_factors_on_device(self, factors: dict[int, GradientFactors], taken: Any) -> None:
+    def _add_ghost_factors_on_device(self, factors: dict[int, GradientFactors], taken: Any) -> None:
         """Clips and adds records on the CUDA device of the parameters, without waiting for it."""
         if self._on_device is None:
             self._on_device = make_integer_gradient_sums(self._parameters, self._device)
-        layers = _find_tensors(factors)
+        layers = _find_tensors_of_gradient_factors(factors)
         totals = [self._on_device[1][i].view(r.shape[1], x.shape[1]) for i, (x, r) in layers.items()]
         dense.add_dense_model_products(
-            list(layers.values()), self._plan.max_norm[0], totals, grid=self._plan.grid_step, taken=taken
+            list(layers.values()), self._plan.max_norm[0], totals, grid=self._plan.planned_grid_step, taken=taken
         )
 
     def _add_gradient_factors_with_sums(
@@ -217,7 +217,7 @@ class ProductSums(IntegerSums, OnePassSums):
         The other gradients, ``layers``, get the same clip factors. Their norm is at most the part of the norm bound
         that the sums of products leave.
         """
-        grid = self._plan.grid_step
+        grid = self._plan.planned_grid_step
         squares = sum(each.estimate_norms_of_position_products() for each in sums.values())
         for inputs, errors in layers:
             squares = squares + _compute_squared_ghost_row_norms(inputs) * _compute_squared_ghost_row_norms(errors)
@@ -234,7 +234,7 @@ class ProductSums(IntegerSums, OnePassSums):
     def _add_layers_of_gradient_factors(
         self, layers: Layers, totals: list[Any], taken: Any, max_norms: Any = None
     ) -> None:
-        numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.grid_step
+        numbers, bound, grid = [total.numpy() for total in totals], self._plan.max_norm[0], self._plan.planned_grid_step
         if layers:
             dense.add_dense_model_products(layers, bound, numbers, grid=grid, taken=taken, max_norms=max_norms)
 
@@ -321,10 +321,13 @@ _BY_RECORD = {"values", "left", "right", "input", "g"}
 
 def _find_operands_of_gradient_factors(factors: dict[int, GradientFactors]) -> Layers:
     """Returns inputs and errors for each parameter, all in one floating-point type and in host memory."""
-    return [(inputs.cpu().numpy(), errors.cpu().numpy()) for inputs, errors in _find_tensors(factors).values()]
+    return [
+        (inputs.cpu().numpy(), errors.cpu().numpy())
+        for inputs, errors in _find_tensors_of_gradient_factors(factors).values()
+    ]
 
 
-def _find_tensors(factors: dict[int, GradientFactors]) -> dict[int, tuple[Any, Any]]:
+def _find_tensors_of_gradient_factors(factors: dict[int, GradientFactors]) -> dict[int, tuple[Any, Any]]:
     """Returns inputs and errors for each parameter, all in one floating-point type, on the device of the factors."""
     layers = {i: _split_gradient_factors(each) for i, each in factors.items()}
     kinds = {operand.dtype for layer in layers.values() for operand in layer}

@@ -106,7 +106,7 @@ class RecordAxis:
             return function(*arrays, *shared)
 
         # ``function`` gets ``shared`` as it is, because none of its tensors has the axis of records.
-        return _apply(apply_to_records_along_axis, self._numbers, *tensors, *list_tensors(shared))
+        return _apply(apply_to_records_along_axis, self._numbers, *tensors, *list_record_axis_tensors(shared))
 
     def has_record_axis(self, x: Any) -> bool:
         """Tells whether ``x`` differs by record, that is whether ``x`` has the axis of records."""
@@ -186,7 +186,7 @@ def differentiate_losses_on_record_axis(losses: Any, of: list[Any]) -> Any:
     )
 
 
-def list_tensors(found: Any) -> list[Any]:
+def list_record_axis_tensors(found: Any) -> list[Any]:
     """Returns the tensors in a nest of lists, tuples and dicts."""
     if isinstance(found, torch.Tensor):
         return [found]
@@ -200,5 +200,5 @@ def list_tensors(found: Any) -> list[Any]:
         if isinstance(each, torch.Tensor):
             listed.append(each)
         elif isinstance(each, (list, tuple, dict)) and each:
-            listed += list_tensors(each)
+            listed += list_record_axis_tensors(each)
     return listed

@@ -21,7 +21,7 @@ from .call_rules import Parts, Unsupported
 from .calls import RULES
 from .factors import GradientRows
 from .pooling import compute_max_pool2d
-from .record_axis import RecordAxis, list_tensors
+from .record_axis import RecordAxis, list_record_axis_tensors
 
 _SPREAD = {
     getattr(where, name)
@@ -97,7 +97,7 @@ class CallRecorder(TorchFunctionMode):
             )
         if func in _FOR_ALL_RECORDS:
             return _FOR_ALL_RECORDS[func](self._axis, *args, **kwargs)
-        used = [x for x in list_tensors((args, kwargs)) if id(x) in self._names]
+        used = [x for x in list_record_axis_tensors((args, kwargs)) if id(x) in self._names]
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
         try:
@@ -110,7 +110,7 @@ class CallRecorder(TorchFunctionMode):
             found = func(*args, **kwargs)
         except Unsupported as why:
             raise refuse_unclippable_call(self._name_recorded_call(func, used), str(why)) from None
-        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in list_tensors(found)):
+        if any(self._axis.has_gradient(x) and id(x) not in self._names for x in list_record_axis_tensors(found)):
             instead = ": write F.linear(x, a) for x @ a.T" if getattr(func, "__self__", func) in _TRANSPOSED else ""
             raise refuse_unclippable_call(
                 self._name_recorded_call(func, used),
@@ -136,7 +136,9 @@ class CallRecorder(TorchFunctionMode):
                 self._record_repeated_parameter(func, x, input)
             use = rule(x, *rest, **kwargs)
             if use.output.requires_grad:
-                before = [each.grad_fn for each in list_tensors([x, rest, kwargs]) if id(each) not in trained]
+                before = [
+                    each.grad_fn for each in list_record_axis_tensors([x, rest, kwargs]) if id(each) not in trained
+                ]
                 self._record_call(
                     func, use.output, lambda g: [(p, f) for p, f in use.parts(g) if id(p) in trained], used, [x], before
                 )

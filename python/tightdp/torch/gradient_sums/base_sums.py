@@ -31,7 +31,7 @@ class GradientSums:
         """Tells whether the sums were made for these parameters."""
         return _identify_parameters_of_gradient_sums(parameters) == self._kinds
 
-    def follow_plan(self, plan: Plan) -> None:
+    def set_gradient_sum_plan(self, plan: Plan) -> None:
         """Uses ``plan`` from now on. This plan may differ from the earlier plan only in its noise and its divisor."""
         self._plan = plan
 
@@ -84,7 +84,7 @@ class GradientSums:
 
         The estimates are made one after the other, so that only one of them takes memory.
         """
-        scale = self._plan.grid_step / self._plan.divisor
+        scale = self._plan.planned_grid_step / self._plan.divisor
         return (total.to(torch.float64).mul_(scale) for total in totals)
 
     def release_mean_gradient(self, source: RandomSource) -> Iterable[Any]:
@@ -111,7 +111,7 @@ class IntegerSums(GradientSums):
 
     def convert_to_floats(self) -> list[Any]:
         _, totals = self.integers()
-        return [total.to(torch.float64) * self._plan.grid_step for total in totals]
+        return [total.to(torch.float64) * self._plan.planned_grid_step for total in totals]
 
     def integers(self) -> tuple[Any, list[Any]]:
         """Returns the sums in host memory, or a copy there if the sums are on a CUDA device."""
@@ -125,7 +125,7 @@ class IntegerSums(GradientSums):
 
     def _release_gradient_sums_on_host(self, source: RandomSource) -> Iterable[Any]:
         _, totals = self.integers()
-        add_noise_to_gradient_sums(totals, self._plan.noise_deviation, self._plan.grid_step, source)
+        add_noise_to_gradient_sums(totals, self._plan.noise_deviation, self._plan.planned_grid_step, source)
         return self.estimate_mean_gradient(totals)
 
     def _release_gradient_sums_on_device(self, flat: Any, source: RandomSource) -> list[Any]:

@@ -33,7 +33,7 @@ def release_gradient_sums_on_cuda(flat: Any, dtype: str, plan: Plan, source: Ran
     """Adds the noise of a step to its integer sums ``flat`` on their CUDA device. Returns the noisy sums times grid /
     divisor. Entries get the same noise as in ``add_noise_to_gradient_sums``."""
     return noisy_sums.release_integers_on_device(
-        flat, dtype, plan.noise_deviation, grid=plan.grid_step, divisor=plan.divisor, rng=source
+        flat, dtype, plan.noise_deviation, grid=plan.planned_grid_step, divisor=plan.divisor, rng=source
     )
 
 
@@ -48,18 +48,18 @@ def release_gradient_sums_with_last_records(
     ``totals`` is an empty list if the step has no other records. Entries are numbered consecutively over all
     parameters, and get the same noise as in ``add_noise_to_gradient_sums``.
     """
-    deviation = convert_deviation_to_grid(plan.grid_step, plan.noise_deviation)
+    deviation = convert_deviation_to_grid(plan.planned_grid_step, plan.noise_deviation)
     stream = source.stream()
     outs = [torch.empty(p.shape, dtype=dtype) for p in parameters]
     starts = list(itertools.accumulate((out.numel() for out in outs), initial=0))
     dense.write_noisy_dense_model_products(
         last.layers, plan.max_norm[0], [totals[i].numpy() for i in last.numbers] if totals else [],
-        [outs[i].numpy() for i in last.numbers], grid=plan.grid_step, deviation=deviation, stream=stream,
+        [outs[i].numpy() for i in last.numbers], grid=plan.planned_grid_step, deviation=deviation, stream=stream,
         first=[starts[i] for i in last.numbers], divisor=plan.divisor, taken=last.taken,
     )  # fmt: skip
     for i in set(range(len(outs))) - set(last.numbers):  # parameters that these records do not use
         total = totals[i].view(-1) if totals else torch.zeros(outs[i].numel(), dtype=torch.int64)
         add_rounded_normals(stream, deviation, total.numpy(), starts[i])
-        outs[i].view(-1).copy_(total.double().mul_(plan.grid_step / plan.divisor))
+        outs[i].view(-1).copy_(total.double().mul_(plan.planned_grid_step / plan.divisor))
         total.zero_()
     return outs

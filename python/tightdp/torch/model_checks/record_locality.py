@@ -101,7 +101,7 @@ class _LocalityTrial:
         self._groups = [[i] for i in range(len(forms))] if one_by_one else group_batch_records_by_form(forms)
         self._forms = forms[:at] + forms[at + 1 :]
 
-    def measure_record(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
+    def measure_locality_trial(self, plan: Plan, take: Take) -> tuple[float, float, bool]:
         """Returns the record's distances ``moved`` and ``kept`` (``Audit``), and whether any sum is not zero."""
         before = take(self._place_others_of_locality_trial(self._without), self._number)
         there = take([self._join_group_of_locality_trial(self._among, group) for group in self._groups], self._number)
@@ -159,7 +159,7 @@ def measure_record_locality(
         for k, at in enumerate(places):
             others, number = np.delete(rows, last - i), i * len(places) + k
             trial = _LocalityTrial(read, others, rows[last - i], at, number, one_by_one=plan.arithmetic == "one-by-one")
-            found.append(trial.measure_record(plan, take))
+            found.append(trial.measure_locality_trial(plan, take))
             if not arose and not _is_within_record_locality(*found[-1][:2], plan.arithmetic):
                 arose = trial.find_reader_without_record_locality() or _find_faulty_model_or_loss(
                     trial, plan, copy_model
@@ -176,7 +176,7 @@ def _find_faulty_model_or_loss(trial: _LocalityTrial, plan: Plan, copy_model: Ca
     If neither does, or if the copy fails, returns "model or loss_fn".
     """
     try:
-        outputs, losses = (trial.measure_record(plan, copy_model(outputs))[:2] for outputs in (True, False))
+        outputs, losses = (trial.measure_locality_trial(plan, copy_model(outputs))[:2] for outputs in (True, False))
     except Exception:  # the user's code fails, or the sums cannot use the outputs
         return "model or loss_fn"
     if not _is_within_record_locality(*outputs, plan.arithmetic):

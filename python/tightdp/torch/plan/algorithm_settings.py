@@ -25,7 +25,7 @@ _ELSEWHERE = ("batch_size", "epochs", "max_norm", "noise_multiplier", "optimizer
 caller's training loop decides on the optimizer, on averages and on the length of steps, which ``spread`` determines."""
 
 
-def choose_torch_algorithm(algorithm: Any) -> tuple[str, Settings | None]:
+def choose_algorithm_settings(algorithm: Any) -> tuple[str, Settings | None]:
     """Returns the name and the settings of an algorithm, which is given by its name or by its settings."""
     if isinstance(algorithm, (AdaCliP, DPIS)):
         plain = {field.name: field.default for field in dataclasses.fields(algorithm)}

@@ -108,7 +108,7 @@ class NormShareAccount(RunAccount):
         """Sets the plan of this epoch's steps, which have this share of norms and this noise multiplier."""
         settings = dataclasses.replace(self._settings, norm_share=share)
         made = dataclasses.replace(self.plan, settings=settings, noise_multiplier=noise)
-        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.planned_grid_step):
             raise ValueError(f"epsilon must be larger: it would take a noise multiplier of {noise:g}")
         self.epochs[-1] |= {"share": share, "noise": noise}
         self.note([[epoch["share"], epoch["noise"]] for epoch in self.epochs])
@@ -134,7 +134,7 @@ class NormShareAccount(RunAccount):
                 self.spend(epoch["steps"])
 
 
-def release_norm_share(
+def release_norm_share_of_plan(
     account: NormShareAccount, world: World, source: RandomSource, look: Callable[[], npt.NDArray[np.float64]]
 ) -> None:
     """Releases the noisy sum of the norms that ``look`` returns, and chooses the settings of this epoch from the sum.

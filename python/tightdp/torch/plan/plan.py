@@ -156,7 +156,9 @@ class Plan:
         """
         assert isinstance(self.settings, DPIS) and self.rest is not None
         target = Target(self.rest.nominal_epsilon, self.rest.nominal_delta)
-        most = clipping.find_largest_release_deviation("int64", self.grid_step) / self.sensitivity * (1 - 2.0**-50)
+        most = (
+            clipping.find_largest_release_deviation("int64", self.planned_grid_step) / self.sensitivity * (1 - 2.0**-50)
+        )
         return DPISEpochSettings(self.settings, Public(self.records, size), target, most)
 
     @property
@@ -181,7 +183,7 @@ class Plan:
         return clipping.bound_clipped_sum_sensitivity([([], bound) for bound in self.max_norm])
 
     @property
-    def grid_step(self) -> float:
+    def planned_grid_step(self) -> float:
         """Grid step of the integer sums, a power of two."""
         if self.arithmetic not in ("auto", "products"):
             return exact_grid(self.max_norm)
@@ -248,7 +250,7 @@ class _CheckedSettings:
         made = Plan(
             records, batch, found.number, noise, self.bounds, target.delta, how, None, rest, settings, self.loss
         )
-        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.grid_step):
+        if not made.noise_deviation <= clipping.find_largest_release_deviation("int64", made.planned_grid_step):
             wanted = "epsilon must be larger, or batch_size smaller: it would take a noise multiplier of {noise:g}"
             given = 'noise_multiplier must be smaller for arithmetic="{arithmetic}", got {noise:g}'
             text = wanted if noise_multiplier is None else given

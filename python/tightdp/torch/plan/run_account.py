@@ -64,7 +64,7 @@ class RunAccount:
         return self.charged_steps > 0
 
     @contextmanager
-    def end_planned_run_on_error(self) -> Iterator[None]:
+    def end_plan_on_error(self) -> Iterator[None]:
         """Ends the run if the ``with`` body raises an error, because the error may reveal something about a record.
 
         An error before the first charge does not end the run.

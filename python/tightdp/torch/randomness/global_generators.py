@@ -47,7 +47,7 @@ class RunCoins:
         made = secrets.token_bytes(32) if seed is None else hashlib.blake2b(str(seed).encode()).digest()
         self._key = made if key is None else key
 
-    def make_record_seed(self, number: int, index: int) -> int:
+    def make_record_generator_seed(self, number: int, index: int) -> int:
         """Returns the seed for reading record ``index``, which does not depend on other records.
 
         ``number`` is that of a batch or of a check.

@@ -55,7 +55,7 @@ class RunKey:
         if seed is None and world.shares:
             self._secret = bytes.fromhex(world.run_on_first_rank("the key", lambda: secrets.token_hex(32)))
 
-    def make_random_source_of_key(self, number: int) -> RandomSource:
+    def make_run_key_source(self, number: int) -> RandomSource:
         """Returns a source of random numbers whose first stream has this number."""
         if self._seed is not None:
             return Philox(self._seed, number)

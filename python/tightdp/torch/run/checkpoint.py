@@ -137,7 +137,7 @@ class Checkpoint:
         found = {**state, "steps": self._count_checkpoint_steps(), "failures": marks.count(FAILED.encode())}
         return {**found, "epochs": self._read_checkpoint_epochs()} if "epochs" in state else found
 
-    def begin_run(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+    def begin_checkpoint(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Writes the files of a new run, which was charged to its ledger and has taken no step."""
         with _marking:
             self._check_unchanged(not self._has_checkpoint_file("run.json"))
@@ -146,7 +146,7 @@ class Checkpoint:
                 self._put_checkpoint_values("turns.json", [])
             self._put_checkpoint_values("run.json", {"about": about, "state": state, "tensors": []})
 
-    def record_run_charges(self, account: RunAccount, run: str) -> None:
+    def record_checkpoint_charges(self, account: RunAccount, run: str) -> None:
         """Makes the account write all its further charges to the folder. Earlier runs may not write there any more."""
         with _marking:
             self._check_unchanged(self._read_checkpoint_marks() == self._seen)

@@ -50,7 +50,7 @@ from ..model_checks.self_test import (
     warn_of_zero_self_test_gradient,
 )
 from ..plan.algorithm_settings import TITLES
-from ..plan.norm_share_account import NormShareAccount, release_norm_share
+from ..plan.norm_share_account import NormShareAccount, release_norm_share_of_plan
 from ..plan.plan import Plan
 from ..plan.run_account import RunAccount
 from ..randomness.global_generators import (
@@ -241,14 +241,14 @@ class PrivateRun:
         with self._exclude_other_steps_of_run(), torch.enable_grad():
             with self._world.run_ranks_together("the start of a step", **self._list_step_facts(batch)):
                 self._account.check_planned_run_goes_on()
-                self._check_batch(batch)
+                self._check_private_run_batch(batch)
                 parameters = self._check_run_parameters()
                 model_checks.check_model_modules(self.model)
                 model_checks.check_optimizer_of_torch_model(self.optimizer)
                 model_checks.check_model_parameters_finite(parameters.items())
                 if self._account.remaining_steps == 0:
                     self._account.spend()  # raises BudgetExceeded
-            with self._account.end_planned_run_on_error():
+            with self._account.end_plan_on_error():
                 released = self._look_and_release_in_run(loss_fn, parameters, batch)
             self._set_step_gradients(parameters, released)
             self.optimizer.step()
@@ -272,7 +272,7 @@ class PrivateRun:
                 and isinstance(loader, ImportanceLoader)
                 and account.must_release_share
             ):
-                release_norm_share(
+                release_norm_share_of_plan(
                     account,
                     self._world,
                     loader.candidates.make_noise_source_of_importance_batch(account.charged_sums),
@@ -295,10 +295,10 @@ class PrivateRun:
                         losses.add_to_released_loss(records, None if sums.is_one_by_one else places)
         if isinstance(sums, (ExactUnitSums, OnePassUnitSums)):
             sums.candidates.renew_importance_bounds(self._world)
-        released = self._release_step_sums(sums)
+        released = self._release_run_sums(sums)
         if losses is not None:
             losses.release_step_loss(
-                self.steps_, self._key.make_random_source_of_key(LOSS_STREAMS + self.steps_), self._world
+                self.steps_, self._key.make_run_key_source(LOSS_STREAMS + self.steps_), self._world
             )
         return released
 
@@ -342,15 +342,15 @@ class PrivateRun:
                 taken = make_loss_for_record_locality(loss_fn) if outputs else loss_fn
                 model = copy_model_if_possible(untouched)
                 copies = dict(model.named_parameters())
-                return self._take_records_for_run_audit(taken, model, {name: copies[name] for name in parameters})
+                return self._take_private_run_audit_records(taken, model, {name: copies[name] for name in parameters})
 
-            take = self._take_records_for_run_audit(loss_fn, self.model, parameters)
+            take = self._take_private_run_audit_records(loss_fn, self.model, parameters)
             return measure_record_locality(
                 self._read_records_for_run_audit, take, take_copied, self.plan, np.arange(n), tried
             )
 
     def _read_records_for_run_audit(self, rows: RecordIndices, trial: int) -> list[AloneRead]:
-        return self.loader.read_records_alone(rows, AUDIT_READS - trial)
+        return self.loader.read_single_record_batches(rows, AUDIT_READS - trial)
 
     def save(self) -> None:
         """Saves the model and the optimizer in the checkpoint of ``make_private``. ``fit`` calls this every epoch.
@@ -457,7 +457,7 @@ class PrivateRun:
             )
         return found
 
-    def _check_batch(self, batch: Any) -> None:
+    def _check_private_run_batch(self, batch: Any) -> None:
         """Raises TypeError or ValueError unless the batch is an unused one from this run's loader."""
         if not isinstance(batch, Batch):
             raise TypeError(
@@ -507,7 +507,7 @@ class PrivateRun:
             with self._begin_pass_of_private_run(loss_fn, values=sums.is_one_by_one) as loss:
                 for part, records in parts:
                     places = next(batch._places, None)
-                    sums.candidates.note_norms_of_importance_batch(
+                    sums.candidates.note_importance_loader_norms(
                         sums.find_importance_norms(self.model, loss, part, records, places)
                     )
         return sums.candidates.renew_importance_bounds(self._world)
@@ -563,7 +563,7 @@ class PrivateRun:
         pairs = zip(sums.parameters.values(), found, strict=True)
         return [torch.zeros_like(p)[None] if g is None else g[None] for p, g in pairs], rounding
 
-    def _take_records_for_run_audit(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
+    def _take_private_run_audit_records(self, loss_fn: LossFunction, model: Any, parameters: dict[str, Any]) -> Take:
         """Returns the function that adds up the clipped gradients of one trial of an audit.
 
         The coins (seeds) follow from the number of the trial. In every call with that number, a place (row) of a part
@@ -589,20 +589,20 @@ class PrivateRun:
             if known is not None and known.has_gradient_sums_for(parameters)
             else self._sum_maker.make_step_sums(parameters)
         )
-        sums.follow_plan(self._account.current_plan)
+        sums.set_gradient_sum_plan(self._account.current_plan)
         sums.clear_gradient_sums()
         return sums
 
-    def _release_step_sums(self, sums: GradientSums) -> Iterable[Any]:
-        return sums.release_mean_gradient(self._make_step_noise_source())
+    def _release_run_sums(self, sums: GradientSums) -> Iterable[Any]:
+        return sums.release_mean_gradient(self._make_private_run_noise_source())
 
-    def _make_step_noise_source(self) -> RandomSource:
+    def _make_private_run_noise_source(self) -> RandomSource:
         """Returns the source of the noise for the step charged last.
 
         Each step has its own stream. If the number of records was released, the noise on this number took the first
         stream.
         """
-        return self._key.make_random_source_of_key(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
+        return self._key.make_run_key_source(NOISE + self.steps_ - (1 if self.plan.count is None else 0))
 
     def _list_step_facts(self, batch: Any) -> dict[str, Fact]:
         """Returns the facts on which the processes of a run must agree before a step."""

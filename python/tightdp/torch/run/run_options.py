@@ -48,7 +48,7 @@ class Batches:
         if self.physical_size is not None:
             _check.check_count_argument("physical_size", self.physical_size)
         _check.check_function_argument("collate_fn", self.collate_fn, "records", optional=True)
-        _check.check_dataclass_fields(self, _check.check_flag_argument, "padded")
+        _check.check_dataclass_arguments(self, _check.check_flag_argument, "padded")
         if not isinstance(self.options, Mapping) or "collate_fn" in self.options:
             raise TypeError(f"options must map DataLoader's options to values, without collate_fn, got {self.options}")
 

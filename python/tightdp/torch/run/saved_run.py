@@ -34,7 +34,7 @@ class SavedRun:
         return None if self._state is None else run_state.read_record_count_of_run_state(self._state)
 
     @property
-    def run_name(self) -> str:
+    def saved_run_name(self) -> str:
         """Name of the run in the folder, which is continued, or else of the new run.
 
         The ledger uses the name as the identifier of the run's release.
@@ -62,8 +62,8 @@ class SavedRun:
     def _record_run_in_checkpoint(self, account: RunAccount, name: str, begun: dict[str, Any]) -> None:
         assert self._files is not None
         if self._state is None:
-            self._files.begin_run(begun, self._about)
-        self._files.record_run_charges(account, name)
+            self._files.begin_checkpoint(begun, self._about)
+        self._files.record_checkpoint_charges(account, name)
 
     def read_saved_tensors(self, name: str, entries: Iterable[str], most: int) -> dict[str, Any] | None:
         """Returns the tensors that the run of this name saved last, or None if it saved nothing.

@@ -75,11 +75,11 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         if epsilon >= end:
             return Range(0.0)
         if self.e >= _CERTAIN:
-            top = -expm1(-_round_binomial_fraction(end - Fraction(epsilon)))
+            top = -expm1(-_round_closed_form_fraction(end - Fraction(epsilon)))
             return Range(max(top.lo - 1e-280, 0.0), top.hi + 1e-280)
         # ``first`` is the index of the least loss above epsilon.
         first = math.floor((self.k + Fraction(epsilon) / Fraction(self.e)) / 2) + 1
-        spare = _round_binomial_fraction((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
+        spare = _round_closed_form_fraction((2 * first - self.k) * Fraction(self.e) - Fraction(epsilon))
         if first >= self.mode:
             all_above, lost, terms = self._above(first)
             work_charge(_UNITS * terms)  # a cached sum is charged as much as a new one
@@ -156,10 +156,10 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
                 return found, done
 
     def _compute_mass_of_binomial(self, i: int) -> Range:
-        return compute_binomial_mass(self.k, i, self.log_p, self.log_q)
+        return compute_closed_form_binomial_mass(self.k, i, self.log_p, self.log_q)
 
 
-def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
+def compute_closed_form_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Range:
     """Returns C(k, i) p^i q^{k-i}.
 
     The logarithm of this mass has large terms that cancel. They are added in decimal arithmetic with many spare digits.
@@ -179,7 +179,10 @@ def compute_binomial_mass(k: int, i: int, log_p: Decimal, log_q: Decimal) -> Ran
     if not (i and j):
         return value
     return value * exp(
-        _bound_stirling_error(k) - _bound_stirling_error(i) - _bound_stirling_error(j) - _HALF_LOG_TWO_PI
+        _bound_closed_form_stirling_error(k)
+        - _bound_closed_form_stirling_error(i)
+        - _bound_closed_form_stirling_error(j)
+        - _HALF_LOG_TWO_PI
     )
 
 
@@ -201,7 +204,7 @@ def _compute_n_log_n_of_binomial(n: int) -> Decimal:
     return n * Decimal(n).ln()
 
 
-def _round_binomial_fraction(x: Fraction) -> Range:
+def _round_closed_form_fraction(x: Fraction) -> Range:
     """Returns a range of doubles that holds a fraction >= 0."""
     if x > LARGEST:
         return Range(LARGEST, INF)
@@ -209,7 +212,7 @@ def _round_binomial_fraction(x: Fraction) -> Range:
     return Range(widen_down(nearest), widen_up(nearest)) if nearest else Range(0.0)
 
 
-def _bound_stirling_error(n: int) -> Range:
+def _bound_closed_form_stirling_error(n: int) -> Range:
     """Returns a range of log n! - (n + 1/2) log n + n - log(2 pi)/2.
 
     Stirling's series for this number alternates, so two consecutive partial sums bracket it.

@@ -69,7 +69,7 @@ def find_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
 def _find_simple_closed_form(parts: Parts, direction: Direction) -> PrivacyCurve | None:
     """Returns the curve of a composition by a formula, or None."""
     if all(isinstance(mechanism, m.Gaussian) for mechanism, _ in parts):
-        return GaussianCurve(sum_gaussian_mu_squared(parts))
+        return GaussianCurve(sum_closed_form_mu_squared(parts))
     if (
         all(isinstance(mechanism, m.Gaussian) or _is_closed_form_failure(mechanism) for mechanism, _ in parts)
         and len(parts) > 1
@@ -92,7 +92,7 @@ def _find_closed_form_with_selections(parts: Parts) -> PrivacyCurve | None:
     (first, count), rest = parts[0], parts[1:]
     if not isinstance(first, m.BoundedRange) or not all(isinstance(mechanism, m.Gaussian) for mechanism, _ in rest):
         return None
-    mu_squared = sum_gaussian_mu_squared(rest)
+    mu_squared = sum_closed_form_mu_squared(rest)
     return (
         GaussianSelections(mu_squared, first.eta, count)
         if can_serve_gaussian_selections(mu_squared, first.eta, count)
@@ -100,7 +100,7 @@ def _find_closed_form_with_selections(parts: Parts) -> PrivacyCurve | None:
     )
 
 
-def sum_gaussian_mu_squared(parts: Parts) -> Range:
+def sum_closed_form_mu_squared(parts: Parts) -> Range:
     """Returns the sum of count / sigma^2 over Gaussian parts."""
     total = Range(0.0)
     for mechanism, count in parts:
@@ -147,7 +147,7 @@ def _find_closed_form_with_failures(parts: Parts) -> PrivacyCurve:
         if isinstance(mechanism, m.ApproximateDP):
             log_kept += count * log1p(-Range(mechanism.nominal_delta))
     rest = tuple(part for part in parts if isinstance(part[0], m.Gaussian))
-    return single_mechanisms.CurveWithFailure(GaussianCurve(sum_gaussian_mu_squared(rest)), -expm1(log_kept))
+    return single_mechanisms.CurveWithFailure(GaussianCurve(sum_closed_form_mu_squared(rest)), -expm1(log_kept))
 
 
 def _find_closed_form_of_repeated_response(nominal: Range | None, count: int) -> PrivacyCurve | None:

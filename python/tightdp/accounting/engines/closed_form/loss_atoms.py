@@ -56,7 +56,7 @@ class AtomDistribution(NamedTuple):
     infinity: Range = Range(0.0)
     hidden: Range = Range(0.0)
 
-    def reverse_pair(self) -> AtomDistribution:
+    def reverse_loss_atoms(self) -> AtomDistribution:
         """Returns the atoms of (Q, P)."""
         turned = [Atom(-y, p - y, e, e + f) for y, p, e, f in self.atoms]
         return AtomDistribution(turned, self.hidden, self.infinity)
@@ -154,13 +154,13 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
                 return _build_atoms_of_discrete_gaussian(Decimal(sigma), sensitivity)
             case BinaryRangeMember():
                 found = _build_loss_atoms_from_ranges(mechanism.list_atoms_of_pair())
-                return found.reverse_pair() if direction == "add" else found
+                return found.reverse_loss_atoms() if direction == "add" else found
             case ReplacedClass():
                 of_class = bracket_replaced_losses(mechanism)[high]
                 return _build_loss_atoms_from_ranges(of_class.list_atoms_of_pair(), of_class.infinity)
             case PrivacyLoss():
                 found = _build_atoms_of_pair(mechanism.dominating if high else mechanism.dominated)
-                return found.reverse_pair() if direction == "add" and not mechanism.mirrored else found
+                return found.reverse_loss_atoms() if direction == "add" and not mechanism.mirrored else found
             case m.PoissonSampled(inner, q):
                 return list_loss_atoms(inner, direction, high).sample_loss_atoms(q, direction == "add")
     raise AssertionError(mechanism)

@@ -6,7 +6,7 @@ A curve is delta as a function of epsilon, eps.
 from __future__ import annotations
 
 from ...numerics.outward import INF, Number, Range, as_range, exp, expm1, log, log1p, sqrt, widen_up
-from ...pairs.replacement import log_ratio_of_sampled_pair
+from ...pairs.replacement import log_sampled_dominating_pair_ratio
 from .gaussian import GaussianCurve
 from .privacy_curve import PrivacyCurve, mirror_privacy_curve
 
@@ -175,7 +175,7 @@ def _epsilon_of_unsampled_curve(epsilon: float, q: float) -> Range:
 
 def _epsilon_of_sampled_curve(epsilon: float, q: float) -> Range:
     """Returns log(1 + q (e^eps - 1)), for eps >= 0."""
-    return Range(INF) if epsilon == INF else log_ratio_of_sampled_pair(Range(epsilon), q)
+    return Range(INF) if epsilon == INF else log_sampled_dominating_pair_ratio(Range(epsilon), q)
 
 
 _LARGE = 200.0

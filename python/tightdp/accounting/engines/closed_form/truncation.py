@@ -11,7 +11,7 @@ import numpy as np
 
 from ...._core import work_charge
 from ...numerics.outward import ULP, Range
-from .binomial import CONTEXT, NEGLIGIBLE, compute_binomial_mass
+from .binomial import CONTEXT, NEGLIGIBLE, compute_closed_form_binomial_mass
 
 _MOST_TERMS = 1 << 21
 """Largest number of terms of a tail that are summed. Their sum takes 35 milliseconds. A geometric series bounds the
@@ -92,7 +92,7 @@ def sum_tail_of_truncation(n: int, q: float, least: int) -> tuple[Range, int]:
         rest = last / (1 - following) if following < 1 else math.inf
         if rest <= NEGLIGIBLE * total or done >= _MOST_TERMS:
             break
-    found = compute_binomial_mass(n, start, log_p, log_q) * Range(
+    found = compute_closed_form_binomial_mass(n, start, log_p, log_q) * Range(
         max(total - slack, 0.0), (total + slack + rest) * (1 + 4 * ULP)
     )
     return (found if above else 1 - found).limit_range_to(0.0, 1.0), done

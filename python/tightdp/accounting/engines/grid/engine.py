@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...._core import Budget, grid_delta, grid_deltas, grid_epsilon
 from ....mechanisms import MixtureOfGaussians, TruncatedPoissonSampled
-from ...pairs.class_members import has_no_privacy_loss
+from ...pairs.class_members import has_pair_without_loss
 from ...pairs.kinds import has_kind_of_mechanism
 from ...pairs.replacement import Replaced, Zeroed
 from ..closed_form.truncation import charge_sample_truncation
@@ -94,7 +94,7 @@ def _list_grid_distributions(
     return [
         (loss_distributions.grid_loss_distribution(mechanism, direction), float(count))
         for mechanism, count in parts
-        if not has_no_privacy_loss(mechanism)
+        if not has_pair_without_loss(mechanism)
     ]
 
 

@@ -118,16 +118,18 @@ def grid_loss_distribution(mechanism: m.Mechanism, direction: Direction) -> Boun
             base = grid_loss_distribution(translate_to_replacement(inner), "remove")
             return _prepare_replacement_for_grid(base, base, share.lo, min(share.hi, math.nextafter(1.0, 0.0)))
         case m.MixtureOfGaussians(sigma, norms, shares):
-            ahead, behind = mixtures.build_mixture_weights(norms, shares), mixtures.NOTHING
+            ahead, behind = mixtures.build_grid_mixture_weights(norms, shares), mixtures.NOTHING
             return _prepare_mixture_for_grid(*((behind, ahead) if direction == "add" else (ahead, behind)), sigma)
         case Replaced(m.MixtureOfGaussians(sigma, norms, shares)):
             return _prepare_mixture_for_grid(
-                mixtures.build_mixture_weights(norms, shares), mixtures.build_mixture_weights(norms, shares), sigma
+                mixtures.build_grid_mixture_weights(norms, shares),
+                mixtures.build_grid_mixture_weights(norms, shares),
+                sigma,
             )
         case Replaced(m.PoissonSampled(m.MixtureOfGaussians(sigma, norms, shares), q)):
             return _prepare_mixture_for_grid(
-                mixtures.build_mixture_weights(norms, shares, q),
-                mixtures.build_mixture_weights(norms, shares, q),
+                mixtures.build_grid_mixture_weights(norms, shares, q),
+                mixtures.build_grid_mixture_weights(norms, shares, q),
                 sigma,
             )
         case Replaced(m.SampledWithReplacement() as inner) | Zeroed(m.SampledWithReplacement() as inner):

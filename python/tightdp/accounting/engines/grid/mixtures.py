@@ -7,7 +7,7 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from ...numerics.outward import Range, as_range
-from ..closed_form.binomial import CONTEXT, compute_binomial_mass
+from ..closed_form.binomial import CONTEXT, compute_closed_form_binomial_mass
 
 _FAINT = 1e-45
 """Probability below which a count is left out. The count is the number of times that the record is drawn. The sum of
@@ -25,13 +25,15 @@ def list_midpoints_of_grid_mixture(weights: Weights) -> list[tuple[float, float]
 def measure_error_of_grid_mixture(*weights: Weights) -> float:
     """Returns the largest relative error of the midpoints of the probabilities.
 
-    It includes the scaling of a mixture's probabilities to a sum of 1 (``build_mixture_weights``).
+    It includes the scaling of a mixture's probabilities to a sum of 1 (``build_grid_mixture_weights``).
     """
     widths = [(w.hi - w.lo) / w.lo for one in weights for _, w in one if w.lo > 0]
     return max(widths, default=0.0) + 2.0**-49
 
 
-def build_mixture_weights(sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0) -> Weights:
+def build_grid_mixture_weights(
+    sensitivities: Sequence[float], probabilities: Sequence[float], q: float = 1.0
+) -> Weights:
     """Returns the weights of a mixture of Gaussians in a Poisson sample of probability q.
 
     The exact probabilities are the given doubles divided by their sum, which differs from 1 by at most 2^-50
@@ -62,13 +64,13 @@ def list_grid_mixture_draws(sample_size: int, dataset_size: int) -> tuple[tuple[
         log_p = -Decimal(dataset_size).ln()
         log_q = Decimal(dataset_size - 1).ln() + log_p
     mode = int((sample_size + 1) * q)
-    found = {mode: compute_binomial_mass(sample_size, mode, log_p, log_q)}
+    found = {mode: compute_closed_form_binomial_mass(sample_size, mode, log_p, log_q)}
     lost = Range(0.0)
     for step, end in ((1, sample_size), (-1, 0)):
         k = mode
         while k != end:
             k += step
-            here = compute_binomial_mass(sample_size, k, log_p, log_q)
+            here = compute_closed_form_binomial_mass(sample_size, k, log_p, log_q)
             if here.hi < _FAINT or abs(k - mode) > _MOST_DRAWS:
                 # Away from the mode the ratios of neighbouring masses decrease, so a geometric series bounds the
                 # left-out masses.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ...._core import gaussian_deltas
 from ...numerics.outward import LARGEST, ULP, Range, exp, expm1, log, log1p, sqrt, widen_down
 from ...numerics.root import find_monotone_boundary
-from ..closed_form.binomial import CONTEXT, compute_binomial_mass
+from ..closed_form.binomial import CONTEXT, compute_closed_form_binomial_mass
 from ..closed_form.gaussian import GaussianCurve
 from ..closed_form.privacy_curve import mirror_privacy_curve
 
@@ -79,7 +79,7 @@ def list_likely_participations(count: int, q: float) -> Participations:
     above = np.cumprod((count - up_from) / (up_from + 1) * odds)
     below = np.cumprod(down_from / (count - down_from + 1) / odds)
     with localcontext(CONTEXT):
-        anchor = compute_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
+        anchor = compute_closed_form_binomial_mass(count, mode, Decimal(q).ln(), (1 - Decimal(q)).ln())
     shape = np.concatenate((below[::-1], [1.0], above))
     # A ratio of neighbouring masses has five roundings, including the rounding of the odds. The product of the ratio
     # and the mass before adds one more rounding.

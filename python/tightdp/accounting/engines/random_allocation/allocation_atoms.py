@@ -74,7 +74,7 @@ class RoundedAllocationAtoms:
             beyond = self.infinity
         else:
             stop = int(np.searchsorted(self.losses, moved - epsilon))
-            weights = self._reversed_masses[:stop]
+            weights = self._reversed_allocation_masses[:stop]
             gaps = self.losses[:stop] + (epsilon - moved)
             beyond = self.minus_infinity
         total = float(np.dot(weights, np.maximum(-np.expm1(gaps), 0.0))) + beyond
@@ -87,7 +87,7 @@ class RoundedAllocationAtoms:
         return end * (1 + self.relative) if self.upper else end / (1 + self.relative)
 
     @property
-    def is_proper(self) -> bool:
+    def is_proper_allocation(self) -> bool:
         """Whether the atoms are worth composing: P and Q have masses of about 1, and most losses are finite.
 
         For very small or very large parameters the atoms may give only the trivial bound.
@@ -107,10 +107,12 @@ class RoundedAllocationAtoms:
     @property
     def _total_masses(self) -> tuple[float, float]:
         """Total masses of P and Q: 1 except for roundings and the mass that was cut off at the ends."""
-        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(self._reversed_masses.sum())
+        return self.infinity + float(self.masses.sum()), self.minus_infinity + float(
+            self._reversed_allocation_masses.sum()
+        )
 
     @property
-    def _reversed_masses(self) -> NDArray[np.float64]:
+    def _reversed_allocation_masses(self) -> NDArray[np.float64]:
         """Q's masses at the losses."""
         found = self.__dict__.get("_q")
         if found is None:

@@ -20,7 +20,7 @@ from ....composition import Composition
 from ...numerics.outward import INF, Range, expm1, log
 from ...numerics.root import bracket_monotone_crossing
 from ...numerics.shared_work import share_work_results, try_to_spend_work
-from ...pairs.class_members import has_no_privacy_loss, is_or_wraps_kind_of_mechanism
+from ...pairs.class_members import has_pair_without_loss, is_or_wraps_kind_of_mechanism
 from ..closed_form import engine as closed_form
 from ..closed_form.privacy_curve import PrivacyCurve
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, measure_width_of_engine_bound
@@ -225,7 +225,7 @@ def _compose_allocations_by_grid(
     # The width of bounds is proportional to the square of the spacing.
     level = COMPOSED_LEVEL - int(0.5 * math.log2(width / COMPOSED_WIDTH))
     for mechanism, count in parts:
-        if has_no_privacy_loss(mechanism):
+        if has_pair_without_loss(mechanism):
             continue
         if not isinstance(mechanism, m.RandomAllocation):
             pair = loss_distributions.grid_loss_distribution(mechanism, direction)
@@ -243,10 +243,10 @@ def _compose_allocations_by_grid(
                 )
                 continue
             found = allocation_atoms.build_finest_allocation(mechanism.mechanism, steps, floor, level, work)
-            if found is None or not found.upper.is_proper:
+            if found is None or not found.upper.is_proper_allocation:
                 return None
             above.append((found.upper.as_grid_of_allocation(direction), float(times * count)))
-            if mechanism.selected == 1 and found.lower.is_proper:
+            if mechanism.selected == 1 and found.lower.is_proper_allocation:
                 below.append((found.lower.as_grid_of_allocation(direction), float(count)))
                 sums.append(below[-1])
         if mechanism.selected > 1:

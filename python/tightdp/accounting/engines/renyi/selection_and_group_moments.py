@@ -38,7 +38,7 @@ def bound_selection_or_group_moment(mechanism: SelectionOrGroup, c: float, of: M
         return INF
     runs = build_selection_repetitions(mechanism)
     if not runs.poisson:
-        return (log(runs.mean) + Range(c) * _bound_selection_gain_by_moments(mechanism, of) + once).hi
+        return (log(runs.mean) + Range(c) * _bound_gain_by_renyi_moments(mechanism, of) + once).hi
     # E_P[e^{cY}] is at most e^-mean, for the event of no run, plus a bound for the event of at least one run.
     at = math.floor(math.log(math.log1p(1 / c)) / math.log(_RATIO) - 1e-9)
     lead = Range(c) * runs.mean * _bound_run_delta_by_moments(mechanism, _RATIO**at, of) + once
@@ -66,10 +66,10 @@ def _bound_run_delta_by_moments(mechanism: RepeatAndSelect, epsilon: float, of: 
 
 
 @lru_cache(maxsize=256)
-def _bound_selection_gain_by_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
+def _bound_gain_by_renyi_moments(mechanism: RepeatAndSelect, of: Moment) -> float:
     """Returns an upper bound of the gain of selecting (``pairs/selection_repetitions.py``), from the moments of one
     run."""
-    return build_selection_repetitions(mechanism).bound_selection_gain(
+    return build_selection_repetitions(mechanism).bound_gain_of_repetitions(
         lambda epsilon: _bound_run_delta_by_moments(mechanism, epsilon, of)
     )
 

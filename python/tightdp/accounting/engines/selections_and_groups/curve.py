@@ -39,7 +39,7 @@ def list_selection_or_group_points(
     Each point is the slope and the height of a chain of lines. The number of points depends on the budget of work.
     """
     if isinstance(mechanism, RepeatAndSelect):
-        links = [selections.as_chain_of_selection(build_selection_repetitions(mechanism), links[0])]
+        links = [selections.as_group_chain_link(build_selection_repetitions(mechanism), links[0])]
     distinct = {id(run): LinesOfInnerRun(run, _LOOSE / len(links)) for run in links}
     chain = [distinct[id(run)] for run in links]
     while True:
@@ -55,7 +55,7 @@ def list_selection_or_group_points(
 
 def _find_lowest_group_chains(links: Sequence[LinesOfInnerRun], known: DerivedLimits) -> list[ChainOfLines]:
     """Returns chains that are lowest at some p. A chain that is hardly below its neighbours is left out."""
-    lines = known.limit_lines
+    lines = known.group_chain_limit_lines
     steep, flat = build_group_chain(links, lines, 0.0), build_group_chain(links, lines, 1.0)
     if not steep.slope <= _STEEPEST:
         steep = build_group_chain(links, lines, 1 / _STEEPEST)

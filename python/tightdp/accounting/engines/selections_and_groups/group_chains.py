@@ -62,7 +62,7 @@ class DerivedLimits(NamedTuple):
     largest: float
 
     @property
-    def limit_lines(self) -> list[Line]:
+    def group_chain_limit_lines(self) -> list[Line]:
         """The lines of the two limits.
 
         The line of the inclusion probability has slope 1. The line of the largest loss has height 0 at p = 0.
@@ -126,7 +126,7 @@ def _search_group_chains(
     chain = [distinct[id(run)] for run in links]
     best = nothing
     while try_to_spend_work(_UNITS * len(links)):
-        steep, gentle = _bracket_group_by_chains(chain, known.limit_lines, flat)
+        steep, gentle = _bracket_group_by_chains(chain, known.group_chain_limit_lines, flat)
         best = min(best, answer(steep, gentle))
         used = {(id(lines), i) for each in (steep, gentle) for lines, i in zip(chain, each.used, strict=True)}
         found = [lines.refine_lines([i for owner, i in used if owner == id(lines)]) for lines in distinct.values()]

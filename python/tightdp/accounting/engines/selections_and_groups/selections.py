@@ -64,7 +64,7 @@ def bound_delta_of_selection(
     if epsilon < 0:
         lower = mirror_privacy_curve(epsilon, lower).lo
     if lower < upper * (1 - _WIDE) and not _is_selection_bound_final(runs, run, epsilon, upper):
-        upper = min(upper, group_chains.bound_group_delta([as_chain_of_selection(runs, run)], epsilon, known))
+        upper = min(upper, group_chains.bound_group_delta([as_group_chain_link(runs, run)], epsilon, known))
     return lower, upper
 
 
@@ -85,7 +85,7 @@ def bound_epsilon_of_selection(
             lambda eps: _bound_selection_by_gain(runs, run, gain, eps) > delta, 0.0, upper
         )[1]
     if 0 < upper < INF and not _is_selection_bound_final(runs, run, upper, delta):
-        upper = min(upper, group_chains.bound_group_epsilon([as_chain_of_selection(runs, run)], delta, known))
+        upper = min(upper, group_chains.bound_group_epsilon([as_group_chain_link(runs, run)], delta, known))
     # The lower bound comes from a test whose outputs the selection prefers to all other outputs.
     high = min(upper, once.lower, _FAR)
     for start in _STARTS if high > 0 else ():
@@ -110,7 +110,7 @@ def _bisect_selection_epsilon(above: Callable[[float], bool], low: float, high: 
     return low, high
 
 
-def as_chain_of_selection(runs: Repetitions, run: KnownRun) -> KnownRun:
+def as_group_chain_link(runs: Repetitions, run: KnownRun) -> KnownRun:
     """Returns the selection as the only link of a chain.
 
     The bounds of this chain are the convex hull of the bounds of the selection.
@@ -160,7 +160,7 @@ def _build_upper_selection_curve(runs: Repetitions, run: KnownRun) -> Callable[[
 
 def _compute_gain_of_selection(runs: Repetitions, run: KnownRun) -> float:
     """Returns an upper bound of the gain, by which the loss of the selection may exceed the loss of one run."""
-    return runs.bound_selection_gain(lambda eps: run.back(eps).upper)
+    return runs.bound_gain_of_repetitions(lambda eps: run.back(eps).upper)
 
 
 def _bound_selection_from_below(runs: Repetitions, run: KnownRun, gain: float, epsilon: float) -> float:
@@ -188,13 +188,13 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
 
     Let t be the ``threshold``, and let d be a lower bound of the delta of one run at t. Then some set of outputs, with
     the probabilities r under P and s under Q, has r >= d + e^t s. Here s is at most ``most``. The selected output is in
-    the set with probability h(r) under P and h(s) under Q, where h is ``runs.selection_probability``. So delta of the
+    the set with probability h(r) under P and h(s) under Q, where h is ``runs.repetition_selection_probability``. So delta of the
     selection is at least the minimum over all s of h(d + e^t s) - e^eps h(s). Since h is concave, a chord bounds the
     first term from below, and a tangent bounds h(s) from above.
     """
     d = run.delta(threshold).lower
     x, y = exp(threshold), exp(epsilon)
-    if not (0 < d < 1 and runs.is_computable and x.hi < INF):
+    if not (0 < d < 1 and runs.has_computable_repetitions and x.hi < INF):
         return 0.0
     most = ((1 - Range(d)) / x).hi
     for part in _BESIDE if threshold > 0 else ():  # r - e^eps s <= delta(eps)
@@ -204,10 +204,10 @@ def _bound_selection_by_preferred_set(runs: Repetitions, run: KnownRun, epsilon:
             most = min(most, ((Range(run.delta(below.lo).upper) - d) / room).hi)
     most = min(max(most, 0.0), 1.0)
     edges = [0.0] + [most * 2.0 ** (k - _CELLS) for k in range(_CELLS + 1)]
-    ahead = [runs.selection_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
+    ahead = [runs.repetition_selection_probability(min((d + x * s).lo, 1.0)).lo for s in edges]
     least = math.inf
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
-        behind = runs.selection_probability(a)
+        behind = runs.repetition_selection_probability(a)
         later = behind + runs.differentiate_selection_probability(a) * (Range(b) - a)
         least = min(least, (ahead[i] - y * behind).lo, (ahead[i + 1] - y * later).lo)
     return min(max(least, 0.0), 1.0)

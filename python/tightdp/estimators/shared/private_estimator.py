@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support import _check
-from ..algorithms.building_blocks.algorithm import Algorithm
-from ..algorithms.driver import (
+from ..._support import _check
+from ...algorithms.building_blocks.algorithm import Algorithm
+from ...algorithms.driver import (
     Callback,
     Fit,
     check_driver_algorithm_settings,
@@ -19,40 +19,40 @@ from ..algorithms.driver import (
     fit,
     make_algorithm_source,
 )
-from ..algorithms.noisygd import NoisyGD
-from ..algorithms.record_count import (
+from ...algorithms.noisygd import NoisyGD
+from ...algorithms.record_count import (
     check_algorithm_beside_record_count,
     compute_algorithm_charge_with_count,
     rehearse_algorithm_run,
 )
-from ..bound import Bound
-from ..composition import Composition
-from ..ledger.payment import LedgerPayment
-from ..mechanisms import Mechanism
-from ..models.linear import LinearModel
-from ..models.model_interface import Model, Vector
-from ..models.model_records import Array, Records
-from ..records.blocks import Blocks, resolve_largest_weight_of_records
-from ..records.sources.choose_source import as_source_blocks
-from ..records.stream import RecordStream
-from ..release_gate.budget import Target
-from ..release_gate.oracle import Oracle, Public, check_number_of_parameters
-from ..statement import Statement
+from ...bound import Bound
+from ...composition import Composition
+from ...ledger.payment import LedgerPayment
+from ...mechanisms import Mechanism
+from ...models.linear import LinearModel
+from ...models.model_interface import Model, Vector
+from ...models.model_records import Array, Records
+from ...records.blocks import Blocks, resolve_largest_weight_of_records
+from ...records.sources.choose_source import as_source_blocks
+from ...records.stream import RecordStream
+from ...release_gate.budget import Target
+from ...release_gate.oracle import Oracle, Public, check_number_of_parameters
+from ...statement import Statement
+from . import public_facts as stated
+from .continued_account import combine_estimator_fit_charges
 from .labels import LabelRelease
+from .nested_parameters import NestedParameters
 from .preparation import (
     Bounds,
     Pair,
     broadcast_estimator_bounds,
     is_same_estimator_bounds,
-    resolve_estimator_bounds,
+    prepare_estimator_bounds,
     scale_features_for_estimator,
     warn_estimator_of_unscaled_features,
 )
-from .shared import public_facts as stated
-from .shared.continued_account import combine_estimator_fit_charges
-from .shared.nested_parameters import NestedParameters
-from .shared.private_fit import wrap_private_fit
-from .shared.sklearn_interface import require_fitted, validate_estimator_features
+from .private_fit import wrap_private_fit
+from .sklearn_interface import require_fitted, validate_estimator_features
 
 NONE = 0, 0
 """Counts before the first run: of all runs, and of the later runs on records that were in no earlier run."""
@@ -107,16 +107,18 @@ class PrivateEstimator(NestedParameters):
     def _get_algorithm(self) -> Any:
         return self._default() if self.algorithm is None else self.algorithm
 
-    def _compute_estimator_charge(self, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _compute_private_estimator_charge(
+        self, model: Model, epsilon: float | None, delta: float | None
+    ) -> Composition:
         """Returns the charge of training this model, which is the same for any records."""
         algorithm, target = self._get_algorithm(), Target.from_arguments(epsilon, delta)
-        facts = self._list_public_facts_of_estimator(model)
+        facts = self._list_private_estimator_facts(model)
         if self.public_size is None:
             return compute_algorithm_charge_with_count(algorithm, facts, target)
         charge: Composition = algorithm.plan(facts, target).budget.charge()
         return charge
 
-    def _list_public_facts_of_estimator(self, model: Model) -> Public:
+    def _list_private_estimator_facts(self, model: Model) -> Public:
         """Returns the public facts of a run, with 0 records if their number is not public.
 
         Raises ValueError or TypeError for a bad ``public_size`` or ``regularization``.
@@ -125,7 +127,9 @@ class PrivateEstimator(NestedParameters):
         records = 0 if self.public_size is None else _check.check_count_argument("public_size", self.public_size)
         return Public(records, model.size, regularization, model if isinstance(model, LinearModel) else None)
 
-    def _rehearse_fit(self, features: int, model: Model, epsilon: float | None, delta: float | None) -> Composition:
+    def _rehearse_private_estimator_fit(
+        self, features: int, model: Model, epsilon: float | None, delta: float | None
+    ) -> Composition:
         """Returns the charge of training this model, and raises the errors that a run would raise about its settings.
 
         The run is rehearsed on an empty set of records, before any charge.
@@ -135,8 +139,8 @@ class PrivateEstimator(NestedParameters):
         check_driver_algorithm_settings(algorithm, self.callback)
         make_algorithm_source(self.random_state)
         resolve_largest_weight_of_records(self.max_sample_weight, weighted=False)
-        resolve_estimator_bounds(self.bounds, features, np.dtype(np.float64))
-        facts = self._list_public_facts_of_estimator(model)
+        prepare_estimator_bounds(self.bounds, features, np.dtype(np.float64))
+        facts = self._list_private_estimator_facts(model)
         nothing = Oracle(model, Records(np.zeros((0, features)), np.zeros(0)), facts)
         if self.public_size is None:
             check_algorithm_beside_record_count(algorithm, facts, target, nothing)
@@ -194,7 +198,7 @@ class PrivateEstimator(NestedParameters):
         )
         self._keep_estimator_run(run, opened, again, disjoint)
         made = stated.build_estimator_statement(
-            f"{type(self).__name__}, trained by {stated.describe_estimator_algorithm(algorithm)}",
+            f"{type(self).__name__}, trained by {stated.describe_algorithm_as_public_fact(algorithm)}",
             self,
             self._list_target_facts(),
             privacy=self.privacy_,
@@ -247,13 +251,13 @@ class PrivateEstimator(NestedParameters):
     def _scale_features(self, features: Array) -> Array:
         """Returns features clipped to the bounds of the last fit and mapped to [0, 1], or unchanged without bounds."""
         return scale_features_for_estimator(
-            resolve_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
+            prepare_estimator_bounds(self.bounds_, features.shape[1], features.dtype), features
         )
 
-    def _keep_declared_estimator_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
+    def _keep_private_estimator_bounds(self, width: int, dtype: Any, again: bool) -> Bounds | None:
         """Returns the bounds of this fit, and keeps them for predictions, even if ``bounds`` is changed afterwards."""
         bounds, pair = (
-            resolve_estimator_bounds(self.bounds, width, np.dtype(dtype)),
+            prepare_estimator_bounds(self.bounds, width, np.dtype(dtype)),
             broadcast_estimator_bounds(self.bounds, width),
         )
         if again and not is_same_estimator_bounds(pair, self.bounds_):
@@ -266,7 +270,7 @@ class PrivateEstimator(NestedParameters):
         require_fitted(self, "_w")
         return self._w
 
-    def _compute_scores(self, X: Any) -> Vector:
+    def _compute_private_estimator_scores(self, X: Any) -> Vector:
         """Returns the model's scores of rows, shape (n, outputs). Raises ValueError if a feature is not finite."""
         w = self._require_parameters()
         features = validate_estimator_features(self, X, reset=False)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support import _check
-from ..models.model_interface import Vector
-from ..models.model_records import Array, Records
-from ..records.record_cells import as_labels_of_one_cell_kind
+from ..._support import _check
+from ...models.model_interface import Vector
+from ...models.model_records import Array, Records
+from ...records.record_cells import as_labels_of_record_cells
 from .labels import (
     count_records_of_estimator_labels,
     exclude_records_of_estimator,
     find_indices_of_labels,
     find_places_of_labels,
 )
-from .shared.sklearn_interface import validate_classifier_labels
+from .sklearn_interface import validate_classifier_labels
 
 
 def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -32,7 +32,7 @@ def read_classifier_labels(name: str, given: Any, *, few: bool = False) -> tuple
     """
     try:
         if isinstance(given, (list, tuple)):
-            given = as_labels_of_one_cell_kind(given)
+            given = as_labels_of_record_cells(given)
         labels = validate_classifier_labels(given, once_each=few or name == "classes")
         return labels, np.unique(labels)
     except (TypeError, OverflowError):
@@ -88,7 +88,7 @@ Pair = tuple[NDArray[np.float64], NDArray[np.float64]]
 """The lower and the upper bound of each column."""
 
 
-def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
+def prepare_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bounds | None:
     """Returns the checked bounds of ``width`` features. Returns None if ``given`` is None."""
     if given is None:
         return None
@@ -107,7 +107,7 @@ def resolve_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
     return low, high, span
 
 
-def count_features_of_bounds(given: Any) -> int | None:
+def count_features_for_preparation(given: Any) -> int | None:
     """Returns the number of features for which bounds are declared.
 
     Returns None if the bounds are two numbers, which suit any number of features. Returns None also if ``given`` is not

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.questions.calibration import calibrate
-from ..clipping_and_noise.noise import Philox, RandomSource, SecureRandom
-from ..composition import Composition
-from ..mechanisms import ApproximateDP, Gaussian, Mechanism
-from ..records.blocks import CHANGED, Blocks
-from ..records.text import NO_VALUE, write_record_cell_as_text
-from ..release_gate.budget import Caps, FixedPlan, Target
-from ..release_gate.count_threshold import compute_count_noise_and_threshold
-from ..release_gate.gate import Gate
-from ..release_gate.shares import FAILURE, NoiseShare, build_caps_for_gate_charge, find_remaining_gate_budget_share
+from ...accounting.questions.calibration import calibrate
+from ...clipping_and_noise.noise import Philox, RandomSource, SecureRandom
+from ...composition import Composition
+from ...mechanisms import ApproximateDP, Gaussian, Mechanism
+from ...records.blocks import CHANGED, Blocks
+from ...records.text import NO_VALUE, write_record_cell_as_text
+from ...release_gate.budget import Caps, FixedPlan, Target
+from ...release_gate.count_threshold import compute_count_noise_and_threshold
+from ...release_gate.gate import Gate
+from ...release_gate.shares import FAILURE, NoiseShare, build_caps_for_gate_charge, find_remaining_gate_budget_share
 
 LEARN = "learn"
 """The value of ``classes`` for which labels are learned."""
