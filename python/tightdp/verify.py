@@ -117,9 +117,9 @@ class Pair:
         """Returns the reversed pair (Q, P)."""
         return Reversed(self)
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        """Returns E[e^{zY}; Y finite] under P at the ``n`` points z = c + ihk, k = 0, ..., n - 1."""
-        return [self.compute_verified_moment_ball(acb(c, arb(h) * k)) for k in range(n)]
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
+        """Returns E[e^{zY}; Y finite] under P at z = c + ihk for each k of ``points``."""
+        return [self.compute_verified_moment_ball(acb(c, arb(h) * k)) for k in points]
 
     def compute_verified_moment_ball(self, z: acb) -> acb:
         """Returns E[e^{zY}; Y finite] under P."""
@@ -194,17 +194,35 @@ class Normal(Symmetric):
         return lambda t: (-to_ball(self.squared) * (arb(t) ** 2) / 2).exp()
 
 
+class ExponentialPair(Symmetric):
+    """A symmetric pair whose moment at z is a sum of two terms e^{zy} (a + b/(2z + 1)), y its largest or least loss."""
+
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        """Returns the two terms (y, a, b), that of the largest loss first."""
+        raise NotImplementedError
+
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
+        (high, _, _), (low, _, _) = self.list_verified_moment_terms()
+        return low, high
+
+    def compute_verified_moment_ball(self, z: acb) -> acb:
+        return sum(((z * y).exp() * (a + b / (2 * z + 1)) for y, a, b in self.list_verified_moment_terms()), acb(0))
+
+    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
+        """Bounds each term of the transform by its size."""
+        terms = [((y * c).exp(), abs(a), abs(b)) for y, a, b in self.list_verified_moment_terms()]
+        whole = self.compute_verified_moment_ball(acb(c)).real
+        return lambda t: (sum((x * (a + b / (2 * arb(t))) for x, a, b in terms), arb(0)) / whole).min(arb(1))
+
+
 @dataclass(frozen=True)
-class Laplacian(Symmetric):
+class Laplacian(ExponentialPair):
     """The pair of Laplace distributions of scale 1 around ``mu`` and around 0."""
 
     mu: Fraction
 
     def list_verified_grid_anchors(self) -> list[arb]:
         return [-to_ball(self.mu), to_ball(self.mu)]
-
-    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        return -to_ball(self.mu), to_ball(self.mu)
 
     def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         WORK.count_certificate_work(10)
@@ -213,25 +231,45 @@ class Laplacian(Symmetric):
             return (arb(0), arb(0)) if y > mu else (arb(1), arb(1))
         return 1 - ((y - mu) / 2).exp() / 2, (-(y + mu) / 2).exp() / 2
 
-    def compute_verified_moment_ball(self, z: acb) -> acb:
-        up, down = (z * to_ball(self.mu)).exp(), (-(z + 1) * to_ball(self.mu)).exp()
-        return (up + down) / 2 + (up - down) / (2 * (2 * z + 1))
-
-    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        """Bounds the transform by the masses of the two atoms of Y, and by the decay of the density between them."""
-        up, down = (c * to_ball(self.mu)).exp(), (-(arb(c) + 1) * to_ball(self.mu)).exp()
-        whole = self.compute_verified_moment_ball(acb(c)).real
-        return lambda t: ((up + down) / 2 * (1 + 1 / (2 * arb(t))) / whole).min(arb(1))
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        mu = to_ball(self.mu)
+        low = (-mu).exp() / 2
+        return [(mu, arb(0.5), arb(0.5)), (-mu, low, -low)]
 
 
 @dataclass(frozen=True)
-class Envelope(Symmetric):
+class OppositeLaplacians(Symmetric):
+    """Laplace noise of scale 1, around ``mu`` and around -``mu`` with the probability ``q``, and else around 0."""
+
+    mu: Fraction
+    q: Fraction
+
+    def list_verified_grid_anchors(self) -> list[arb]:
+        return list(self.compute_verified_extreme_loss_balls())
+
+    def compute_verified_extreme_loss_balls(self) -> tuple[arb, arb]:
+        top = compute_sampled_loss_ball(to_ball(self.mu), self.q) - compute_sampled_loss_ball(to_ball(-self.mu), self.q)
+        return -top, top
+
+    def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
+        """Returns the tails. The loss ascends on outputs in [-mu, mu], and is odd and constant beyond."""
+        WORK.count_certificate_work(20)
+        mu, q, found = to_ball(self.mu), to_ball(self.q), []
+        behind = 1 - q + q * (-mu).exp()
+        if abs(y) > self.compute_verified_extreme_loss_balls()[1]:
+            return (arb(0), arb(0)) if y > 0 else (arb(1), arb(1))
+        for sign in (s for s in (1, -1) if not s * y < 0):
+            u = ((mu + (((sign * y).exp() * behind - (1 - q)) / q).log()) / 2).min(mu)
+            tails = (1 - q) * (-u).exp() / 2 + q * (1 - (u - mu).exp() / 2), behind * (-u).exp() / 2
+            found.append(tails if sign > 0 else (1 - tails[1], 1 - tails[0]))
+        return found[0][0].union(found[-1][0]), found[0][1].union(found[-1][1])
+
+
+@dataclass(frozen=True)
+class Envelope(ExponentialPair):
     """The pointwise largest curve of all mechanisms whose losses lie in an interval of length ``eta``."""
 
     eta: Fraction
-
-    def compute_verified_extreme_loss_balls(self) -> tuple[arb | None, arb | None]:
-        return -to_ball(self.eta), to_ball(self.eta)
 
     def compute_verified_tail_balls(self, y: arb) -> tuple[arb, arb]:
         WORK.count_certificate_work(10)
@@ -241,13 +279,44 @@ class Envelope(Symmetric):
         root, whole = ((y - eta) / 2).exp(), 1 - (-eta).exp()
         return (1 - root) / whole, (1 - root) * root * (-y).exp() / whole
 
-    def compute_verified_moment_ball(self, z: acb) -> acb:
-        eta, w = to_ball(self.eta), z + arb(1) / 2
-        return ((w * eta).exp() - (-w * eta).exp()) / w * (-eta / 2).exp() / (2 * (1 - (-eta).exp()))
+    def list_verified_moment_terms(self) -> list[tuple[arb, arb, arb]]:
+        eta = to_ball(self.eta)
+        return [(eta, arb(0), 1 / (1 - (-eta).exp())), (-eta, arb(0), -1 / (eta.exp() - 1))]
 
-    def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
-        w, eta = arb(c) + arb(1) / 2, to_ball(self.eta)
-        return lambda t: (w / (arb(t) * (w * eta).tanh())).min(arb(1))
+
+@dataclass(frozen=True)
+class LaplaceSteps(Pair):
+    """Several steps of such pairs, with their counts, observed together. The curve is a finite sum (section 2)."""
+
+    steps: tuple[tuple[ExponentialPair, int], ...]
+
+    def compute_verified_terms(self) -> list[tuple[arb, arb, arb, arb_poly]]:
+        """Returns the terms e^{zy} p(1/(2z + 1)) of the moment: y, p(1), p(-1), and the polynomial of section 2."""
+        sums = [(arb(0), arb_poly([1]))]
+        for pair, count in self.steps:
+            WORK.count_certificate_work(2 * len(sums) * count * sum(count for _, count in self.steps))
+            (y, a, b), (x, c, d) = pair.list_verified_moment_terms()
+            powers = [arb_poly([a, b]) ** k * arb_poly([c, d]) ** (count - k) * math.comb(count, k)
+                      for k in range(count + 1)]  # fmt: skip
+            sums = [(loss + y * k + x * (count - k), p * power) for loss, p in sums for k, power in enumerate(powers)]
+        found = []
+        for loss, p in sums:
+            tail = [arb(0), arb(0), *reversed(p.coeffs()[1:])]  # sums of every other coefficient, from the last one on
+            for i in range(2, len(tail)):
+                tail[i] += tail[i - 2]
+            shares = [each / arb.fac_ui(i) for i, each in enumerate(tail[:1:-1])]
+            found.append((loss, p(arb(1)), p(arb(-1)), arb_poly(shares)))
+        return found
+
+    def evaluate_curve_ball(self, epsilon: arb) -> arb:
+        terms = keep_verified_table(("Laplace", self.steps, ctx.prec), self.compute_verified_terms)
+        WORK.count_certificate_work(len(terms) * (10 + sum(count for _, count in self.steps) / 10))
+        total = arb(0)
+        for loss, whole, back, tail in terms:
+            if not loss <= epsilon:
+                x = (loss - epsilon).max(arb(0))
+                total += whole - (-x).exp() * back - 2 * (-x / 2).exp() * tail(x / 2)
+        return total
 
 
 class AtomTable(NamedTuple):
@@ -329,10 +398,10 @@ class Atoms(Pair):
         losses = [loss for loss, _ in found.atoms] or [arb(0)]
         return reduce(arb.min, losses), reduce(arb.max, losses)
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
-        atoms = self.build_atom_balls().atoms
-        WORK.count_certificate_work(len(atoms) * (2 + math.sqrt(n) + n / 16))
-        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, n)
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
+        atoms, n = self.build_atom_balls().atoms, len(points)
+        WORK.count_certificate_work(len(atoms) * (20 + math.sqrt(n) + n / 16))
+        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, points)
 
     def join_verified_steps(self, times: int) -> Atoms:
         """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
@@ -512,8 +581,8 @@ class EitherOrder(Symmetric):
         here, there = self.pair.evaluate_curve_ball(y), back.evaluate_curve_ball(y)
         if here > there or here < there:
             return (self.pair if here > there else back).compute_verified_tail_balls(y)
-        (p, q), (r, s) = self.pair.compute_verified_tail_balls(y), back.compute_verified_tail_balls(y)
-        return p.union(r), q.union(s)
+        p, q = self.pair.compute_verified_tail_balls(y)
+        return p.union(p + arb((there - here).abs_upper())), q
 
     def evaluate_curve_ball(self, epsilon: arb) -> arb:
         return self.pair.evaluate_curve_ball(epsilon).max(
@@ -756,7 +825,7 @@ class NormalMixtures(Pair):
         for _ in range(2 + (ctx.prec // 16).bit_length()):
             ahead, behind, slope = evaluate_log_balls(near)
             moved = near - (ahead - behind - y) / slope
-            near = moved.mid() if moved.is_finite() else near
+            near = moved.mid() if abs(moved) < FARTHEST else near
         low, high = arb(-FARTHEST), arb(FARTHEST)
         for power in (ctx.prec - 24, ctx.prec // 2, 16, 4, -4):
             width = arb(2) ** -power
@@ -782,22 +851,26 @@ class NormalMixtures(Pair):
             found.append(tails[0].union(tails[-1]))
         return found[0], found[1]
 
-    def compute_verified_moment_balls(self, c: float, h: float, n: int, bits: int) -> list[acb]:
+    def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
         """Returns the moments by the trapezoid rule over outputs u (section 4)."""
+        n = len(points)
         a_low, a_high, b_low, b_high = map(float, self.list_verified_extreme_shifts())
-        spread = float(sum(p * b * b for b, p in self.behind))
-        right = (1 + c) * max(a_high, 0.0) + c * max(-b_low, 0.0)
-        left = (1 + c) * max(-a_low, 0.0) + c * max(b_high, 0.0)
-        need = (bits + 4) * LN2
-        strip = [12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)]
-        y, s = min(strip), h * n
-        step = 2 * math.pi * y / (y * y / 2 + s * y * (a_high - b_low) + 1.1 * c + need)
-        first, last = (math.ceil((k + math.sqrt(k * k + 2 * need + c * spread)) / step) for k in (left, right))
+        need, s = (bits + 4) * LN2, h * points.stop
+        strip = min([12.0, *(x / w for x, w in ((3.0, a_high - a_low), (2.4, b_high - b_low)) if w > 0)])
+        step, y = max((2 * math.pi / (y / 2 + s * (a_high - b_low)
+                                      + (need - c * math.log(math.cos(y * (b_high - b_low) / 2))) / y), y)
+                      for y in (strip / 2**i for i in range(7)))  # fmt: skip
+        ends = []  # for each side: the length, the largest slope of log |F| and the logarithm of its factor
+        for top, behind in ((-a_low, [(-b, q) for b, q in self.behind]), (a_high, self.behind)):
+            slopes = [(max((1 + c) * max(top, 0.0) - c * float(b), 0.0), c * (float(b) ** 2 / 2 - math.log(q)), i)
+                      for i, (b, q) in enumerate(behind)]  # fmt: skip
+            ends.append(min((k + math.sqrt(k * k + 2 * (need + front)), i) for k, front, i in slopes))
+        first, last = (math.ceil(length / step) for length, _ in ends)
         if (first + last) * n > MOST_TERMS:
             raise Unverified("the transform of a mixture of Gaussians would take too long")
         terms = len(self.ahead) + len(self.behind)
         WORK.count_certificate_work(
-            (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 4)
+            (first + last) * ((4 + 4 * terms if n == 1 else 4 + 2 * terms) + 2 * math.sqrt(n) + n / 16)
         )
         evaluate_log_balls, scale = self.build_verified_log_balls(), step / (2 * arb.pi()).sqrt()
         nodes, lost, total, faint = [], arb(0), arb(0), arb(2) ** (-bits - 40)
@@ -811,15 +884,14 @@ class NormalMixtures(Pair):
             else:
                 lost += weight
         # Three errors are bounded: the nodes beyond both ends, the nodes left out, and the trapezoid rule itself.
-        # The bounds hold for z = c + is with |s| <= hn.
-        for kappa, count in ((left, first), (right, last)):
-            k = arb(kappa) * (1 + arb(2) ** -40)
+        # The bounds hold for all z = c + is of the points.
+        least_a, most_a, least_b, most_b = map(to_ball, self.list_verified_extreme_shifts())
+        for sign, top, count, (_, i) in ((-1, -least_a, first, ends[0]), (1, most_a, last, ends[1])):
+            b, q = map(to_ball, self.behind[i])
+            k = (top.max(arb(0)) * (1 + arb(c)) - b * sign * c).max(arb(0))
             if not arb(count) * step > k:
                 raise Unverified("the nodes of a transform end too early")
-            lost += (
-                k * k / 2 + arb(c) * to_ball(sum(p * b * b for b, p in self.behind)) / 2
-            ).exp() * compute_normal_tail_ball(arb(count) * step - k)
-        least_a, most_a, least_b, most_b = map(to_ball, self.list_verified_extreme_shifts())
+            lost += ((k * k + b * b * c) / 2 - q.log() * c).exp() * compute_normal_tail_ball(arb(count) * step - k)
         width_a, width_b, whole = most_a - least_a, most_b - least_b, most_a - least_b
         if not (y * width_a < arb.pi() and y * width_b < arb.pi()):
             raise Unverified("the strip of a transform is too wide")
@@ -827,12 +899,12 @@ class NormalMixtures(Pair):
         rule = 2 * norm / ((2 * arb.pi() * y / step).exp() - 1)
         if not rule < 1:
             raise Unverified("the rule of a transform is too coarse")
-        error = lost + (total + lost) / (1 - rule) * rule * (arb(h) * n * y * whole).exp()
+        error = lost + (total + lost) / (1 - rule) * rule * (arb(h) * points.stop * y * whole).exp()
         radius = arb(0, error.abs_upper())
-        if n == 1:
+        if points.stop == 1:
             return [acb(total + radius)]
         blur = acb(radius, radius)
-        return [found + blur for found in sum_verified_waves(nodes, h, n)]
+        return [found + blur for found in sum_verified_waves(nodes, h, points)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
@@ -858,7 +930,7 @@ class NormalMixtures(Pair):
             slope = evaluate_log_balls(cell)[2].abs_upper()
             density = evaluate_log_density(cell).exp()
             floors.append((density / ((2 * arb.pi()).sqrt() * arb(slope))).lower() if slope > 0 else arb(0))
-        whole = self.compute_verified_moment_balls(c, 0.0, 1, 40)[0].real
+        whole = self.compute_verified_moment_balls(c, 0.0, range(1), 40)[0].real
         boxes = [(length, (mass / whole).lower()) for length, mass in cut_verified_cells_into_boxes(edges, floors)]
 
         def bound_from(t: float) -> arb:
@@ -890,11 +962,12 @@ def cut_verified_cells_into_boxes(edges: list[arb], floors: list[arb]) -> list[t
     return boxes
 
 
-def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[acb]:
-    """Returns the sum over the nodes (w, y) of w e^{ihky} for k = 0, ..., n - 1, as one product of two matrices."""
+def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, points: range) -> list[acb]:
+    """Returns the sum over the nodes (w, y) of w e^{ihky} for each k of ``points``, as one product of two matrices."""
+    n = len(points)
     if not nodes:
         return [acb(0)] * n
-    block = math.isqrt(n - 1) + 1
+    block, start = math.isqrt(n - 1) + 1, arb(h) * points.start
 
     def list_powers(base: acb, count: int, first: acb) -> list[acb]:
         powers = [acb(1), base]
@@ -902,7 +975,7 @@ def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, n: int) -> list[a
             powers.append(powers[k // 2] * powers[k - k // 2])
         return [first * power for power in powers[:count]]
 
-    rows = [list_powers(acb(0, loss * h).exp(), block, acb(weight)) for weight, loss in nodes]
+    rows = [list_powers(acb(0, loss * h).exp(), block, acb(0, loss * start).exp() * weight) for weight, loss in nodes]
     columns = [list_powers(acb(0, loss * h * block).exp(), (n - 1) // block + 1, acb(1)) for _, loss in nodes]
     product = acb_mat(rows).transpose() * acb_mat(columns)
     return [product[k % block, k // block] for k in range(n)]
@@ -940,8 +1013,9 @@ def list_verified_delta_proofs(run: Run, epsilon: Fraction, scale: float, high: 
     accuracy of lattices. No lattice has more than about ``points`` points.
     """
     if epsilon < 0:  # delta(e) = 1 - exp(e) + exp(e) delta'(-e), where delta' is the curve of the reversed run
+        back = max((scale + math.expm1(epsilon)) * math.exp(min(float(-epsilon), 700.0)), 1e-13 * scale)
         for least, most, how in list_verified_delta_proofs(
-            reverse_verified_pairs_of_run(run), -epsilon, scale, high, points
+            reverse_verified_pairs_of_run(run), -epsilon, back, high, points
         ):
             x = to_ball(epsilon).exp()
             yield 1 - x + x * least, 1 - x + x * most, how
@@ -977,6 +1051,9 @@ def _list_verified_forward_proofs(
     outcomes = math.prod(
         count_verified_outcome_balls(len(pair.build_atom_balls().atoms), count) for pair, count in finite.items()
     )
+    noise = [(pair, count) for pair, count in rest if isinstance(pair, ExponentialPair)]
+    if noise == rest and math.prod(count + 1 for _, count in rest) * outcomes <= 400 and sum(run.values()) > 1:
+        rest = [(LaplaceSteps(tuple(noise)), 1)]
     if (not rest and outcomes <= 3 * 10**5) or (len(rest) == 1 == rest[0][1] and outcomes <= 3000):
         for bits in (64, 128, 256, 512, 1024, 2048):
             ctx.prec = bits
@@ -988,12 +1065,9 @@ def _list_verified_forward_proofs(
         yield arb(0), least, "total variation"
     if any(isinstance(pair, (Normal, NormalMixtures)) or count > 20 for pair, count in rest):
         removed = list_steps_of_verified_rays(run) or list_steps_of_verified_rays(reverse_verified_pairs_of_run(run))
-        rays = [
-            (each, (24, 48, 96), "rays")
-            for each in (sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays)
-            if removed
-        ]
-        contour = invert_verified_transform, (50, 100), "contour"
+        sums = sum_balls_along_verified_rays, sum_balls_along_verified_reversed_rays
+        rays = [(each, (24, 48, 96), "rays") for each in sums if removed]
+        contour = invert_verified_transform, (26, 50, 100), "contour"
         rare = sum(float(each.q.mid()) * each.steps for each in removed) < 2  # the transform of Y hardly decays
         methods = [*rays, contour] if rare else [contour, *rays]
         for method, precisions, name in methods:
@@ -1003,9 +1077,9 @@ def _list_verified_forward_proofs(
                 return
     for size in (2**12, 2**14, 2**16, 2**18, 2**20)[: max(1, (points.bit_length() - 11) // 2)]:
         with suppress(Unverified):
-            # Some pairs' moments are an integral each, and those of normal mixtures take longer than an upper lattice.
-            slow = any(isinstance(pair, (Sampled, Reversed, *([NormalMixtures] if high else []))) for pair in run)
-            for bits in (18, 23, 28)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
+            # Some pairs' moments are an integral each, and those of normal mixtures take longer than a lattice.
+            slow = any(isinstance(pair, (Sampled, Reversed, NormalMixtures)) for pair in run)
+            for bits in (18, 23, 28, 33, 38, 43)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
                 yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
             found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
@@ -1022,8 +1096,8 @@ def compute_verified_infinity_of_run(run: Run) -> arb:
 
 def compute_verified_moment_ball_of_run(run: Run, c: float, bits: int) -> arb:
     """Returns E[e^{cY}; Y finite] under P for the loss Y of the run."""
-    moments = [(pair.compute_verified_moment_balls(c, 0.0, 1, bits)[0].real, count) for pair, count in run.items()]
-    return math.prod((moment**count for moment, count in moments), start=arb(1))
+    moments = [pair.compute_verified_moment_balls(c, 0.0, range(1), bits)[0].real ** n for pair, n in run.items()]
+    return math.prod(moments, start=arb(1))
 
 
 def count_verified_outcome_balls(atoms: int, count: int) -> int:
@@ -1141,6 +1215,8 @@ class InversionPlan(NamedTuple):
     """Each pair's ``bound_decay_by_ball`` function, and the pair's count. The pair of the added Gaussian is one."""
     added: Fraction
     """The squared shift of a Gaussian that is added to the run, so that the transform decays. It may be 0."""
+    need: float
+    """Logarithm of the ratio between the first point's size and the error that is allowed."""
 
 
 def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> InversionPlan:
@@ -1157,7 +1233,7 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
         return logs[c]
 
     c = search_exponent_of_certificate(estimate_exponent, 1e-2, 2e3, 0.1)
-    level = estimate_exponent(c) - 6 - bits * LN2
+    level = estimate_exponent(c) - (0 if smooth else 6) - bits * LN2
     # The sum over points adds copies of the loss, shifted by multiples of 2 pi/h. Chernoff's bounds at c f limit the
     # copies on either side: f > 1 on one side, f < 1 on the other.
     sides = [
@@ -1173,10 +1249,42 @@ def plan_verified_inversion(run: Run, epsilon: arb, bits: int, smooth: bool) -> 
     while True:
         faded = sum(count * math.log(max(float(bound(h * n).upper()), 1e-300)) for bound, count in decays)
         if front + faded - math.log(math.pi * h * n) < level:
-            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added)
+            return InversionPlan(c, h, n, [c * f for _, f in sides], decays, added, front - level)
         n = math.ceil(n * 1.25)
-        if n > (MOST_POINTS if smooth else 20_000):
+        if n > (2**30 if smooth else 20_000):
             raise Unverified("the characteristic function decays too slowly for the contour")
+
+
+def skip_verified_points(pair: Atoms, count: int, plan: InversionPlan) -> tuple[list[range], arb]:
+    """Returns the points k < plan.n that are summed, and a bound on the sum of |phi|^count (1/t^2 + b) over the others.
+
+    t = kh, and phi is the transform of one step of ``pair``, divided by its value at t = 0. It is computed at every
+    ``width``-th point alone (section 3).
+    """
+    ctx.prec, added = 64, to_ball(plan.added)
+    atoms = [(p * (y * plan.c).exp(), y) for y, p in pair.build_atom_balls().atoms]
+    whole = sum((p for p, _ in atoms), arb(0))
+    mean = sum((p * y for p, y in atoms), arb(0)).mid() / whole.mid()
+    slope = sum((p * abs(y - mean) for p, y in atoms), arb(0)) / whole * plan.h
+    width = int(max(0.06 / (float(slope.mid()) + 1e-300), plan.n / 3e5))
+    if width < 4 or plan.n < 2 * width:
+        return [range(plan.n)], arb(0)
+    cells = plan.n // width + 2
+    WORK.count_certificate_work(cells * (8 + len(atoms) / 16))
+    share = added * (added / 8).exp()
+    bounds = [arb(1)]
+    for j, value in enumerate(sum_verified_waves(atoms, plan.h * width, range(1, cells)), 1):
+        largest = abs(value) / whole + slope * width * 0.51
+        least = arb(plan.h) * (width * j - width // 2)
+        bounds.append(largest.min(arb(1)) ** count * (1 / least**2 + share) * width)
+    total, skipped = arb(0), {0: False}
+    for j in sorted(range(1, cells), key=lambda j: float(bounds[j].mid())):
+        more = arb((total + bounds[j]).upper())
+        skipped[j] = more < math.exp(-plan.need) / plan.h
+        total = more if skipped[j] else total
+    edges = [j for j in range(cells + 1) if skipped.get(j, True) != skipped.get(j - 1, True)]
+    ends = [min(max(width * j - width // 2, 0), plan.n) for j in edges]
+    return [range(first, last) for first, last in zip(ends[::2], ends[1::2], strict=True) if first < last], total
 
 
 def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, smooth: bool = False) -> tuple[arb, arb]:
@@ -1192,25 +1300,33 @@ def invert_verified_transform(run: Run, epsilon: arb, bits: int, scale: float, s
         }
     plan = plan_verified_inversion(run, epsilon, bits, smooth)
     c, h, n = plan.c, plan.h, plan.n
+    ranges, middle, finite = [range(n)], arb(0), [pair for pair in run if isinstance(pair, Atoms)]
+    if smooth and finite:
+        most = max(finite, key=lambda pair: run[pair])
+        ranges, middle = skip_verified_points(most, run[most], plan)
+    if (n := sum(map(len, ranges))) > MOST_POINTS:
+        raise Unverified("the transform has too many points")
     ctx.prec = bits + 80
-    WORK.count_certificate_work(10 * n * len(run))
-    values = [acb(1)] * n
-    for pair, count in run.items():
-        moments = pair.compute_verified_moment_balls(c, h, n, bits + 30)
-        values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
+    WORK.count_certificate_work(5 * n * len(run))
     half = to_ball(plan.added) / 2
     share = (half / 4).exp()
-    total = raised = arb(0)
-    for k, value in enumerate(values):
-        z = acb(c, arb(h) * k)
-        square = z * (z + 1)
-        values[k] = value * (half * square - z * epsilon).exp()
-        total += (values[k] / square).real / (1 if k else 2)
-        raised += values[k].real / (1 if k else 2)
+    total, raised, front = arb(0), arb(0), arb(0)
+    for points in ranges:
+        values = [acb(1)] * len(points)
+        for pair, count in run.items():
+            moments = pair.compute_verified_moment_balls(c, h, points, bits + 30)
+            values = [value * moment**count for value, moment in zip(values, moments, strict=True)]
+        for k, value in zip(points, values, strict=True):
+            z = acb(c, arb(h) * k)
+            square, weighted = z * (z + 1), value * (half * z * (z + 1) - z * epsilon).exp()
+            front = front if k else weighted.real
+            total += (weighted / square).real / (1 if k else 2)
+            raised += weighted.real / (1 if k else 2)
     total, raised = (each * arb(h) / arb.pi() for each in (total, raised * 2 * half * share))
-    tail = values[0].real / (arb.pi() * h * (n - 1)) * (1 + share if smooth else 1)
+    tail = front / (arb.pi() * h * (plan.n - 1)) * (1 + share if smooth else 1)
     for bound, count in plan.decays:
-        tail *= bound(h * (n - 1)) ** count
+        tail *= bound(h * (plan.n - 1)) ** count
+    tail += front * h / arb.pi() * middle
     excess = raised  # the most that the added Gaussian raises delta, 0 if none was added
     for a in map(arb, plan.aliases):
         term = (-a * epsilon).exp() / ((abs(a - arb(c)) * 2 * arb.pi() / h).exp() - 1)
@@ -1601,7 +1717,8 @@ def estimate_certificate_loss_variance(pair: Pair, low: float, end: float) -> fl
 def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
-    cut = math.ceil(-math.log2(max(scale, 1e-300)) + 44 + math.log2(count.bit_length() * len(run)))
+    spare = 44 if all(isinstance(pair, Atoms) for pair in run) else 34  # no lattice is exact for other pairs
+    cut = math.ceil(-math.log2(max(scale, 1e-300)) + spare + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
     ctx.prec = bits + 60
     ranges = {pair: choose_verified_grid_range(pair, cut + count.bit_length()) for pair in run}
@@ -1615,10 +1732,10 @@ def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, hi
                 for pair, gaps in anchors.items() if len(gaps) == 2]  # fmt: skip
     if anchored:  # the anchors of the pair with the longest range get lattice points, if their distance allows it
         gap = max(anchored, key=lambda each: each[1])[0]
-        step = gap / math.ceil(float((gap / step).mid())) if gap > step / 2 else step
+        step = (gap / math.ceil(float((gap / step).mid()))).mid() if gap > step / 2 else step
     plan, total, offset = VerifiedGridPlan(step, bits, cut, high), None, arb(0)
     for pair, times in run.items():
-        first = anchors[pair][0] if anchors[pair] else arb(0)
+        first = anchors[pair][0].mid() if anchors[pair] else arb(0)  # an exact number: e^x of a ball is too wide
         for joined, together, copies in join_steps_for_verified_grid(pair, times, first, step):
             ends = ranges[pair] if together == 1 else choose_verified_grid_range(joined, cut + count.bit_length())
             layout = plan_verified_grid_layout(plan, first * together, ends, epsilon, scale)
@@ -1747,6 +1864,13 @@ def build_lower_verified_grid(
     origin = layout.origin
     indices, tails = layout.cut_verified_grid_cells(pair, plan.h, -0.5)
     cuts = [origin + plan.h * (i - 0.5) for i in indices]
+    tops = [] if isinstance(pair, Atoms) else pair.list_verified_grid_anchors()
+    if tops:  # no mass is above the largest loss, so nothing could lift it to its point: it is a cell of its own
+        top = reduce(arb.max, tops)
+        at = round(float(((top - origin) / plan.h).mid()))
+        below = bisect_left(indices, at)
+        cuts[below:], indices[below:] = [(top - arb(2) ** -plan.bits).mid(), (top + plan.h).mid()], [at, at + 1]
+        tails[below:] = [pair.compute_verified_tail_balls(y) for y in cuts[below:]]
     points = [0] * (len(indices) - 1)
     infinity, faint = pair.compute_infinity_ball(), arb(2) ** -plan.cut * 2**-5 / len(cuts)
     for attempt in (0, 1):
@@ -1754,7 +1878,7 @@ def build_lower_verified_grid(
         cells = [(a[0] - b[0], a[1] - b[1]) for a, b in pairwise(tails)]
         cells = [(p, q if q > 0 else arb(q.upper()).max(arb(0))) for p, q in cells]
         losses = [(p / q).log() if p > faint and q > 0 else None for p, q in cells]
-        heaviest = max(range(len(cells)), key=lambda k: float(cells[k][0].mid()))
+        heaviest = len(cells) - 1 if tops else max(range(len(cells)), key=lambda k: float(cells[k][0].mid()))
         if attempt == 0:
             for k, y in enumerate(losses):  # each cell has the point of its own that is closest to its loss
                 near = indices[k] if y is None else round(float(((y - origin) / plan.h).mid()))
@@ -1764,7 +1888,7 @@ def build_lower_verified_grid(
         away = [arb(0) if y is None else y - origin - plan.h * i for i, y in zip(points, losses, strict=True)]
         if attempt == 0:  # cuts move so that the other losses are nearly at their points
             far = [float(each.mid()) for each in away]
-            for k in range(1, len(cuts) - 1):
+            for k in range(1, len(cuts) - 2 if tops else len(cuts) - 1):
                 most = 0.24 * float(plan.h.mid()) * min(indices[k] - indices[k - 1], indices[k + 1] - indices[k])
                 cuts[k] = (cuts[k] + min(max(-(far[k - 1] + far[k]) / 2, -most), most)).mid()
             WORK.count_certificate_work(10 * len(cuts))
@@ -2192,11 +2316,12 @@ def _build_verified_poisson_sample_row(m: dict[str, Any], k: int) -> TableRow:
     if k == 2 and inner["type"] == "PrivacyLoss":
         raise Unverified("given losses do not say what is released without the record")
     plain = build_verified_table_row(inner, 1)
-    return (
-        _join_verified_sampled_row(build_verified_table_row(inner, 2), plain, q)
-        if k == 2
-        else _map_verified_table_row(plain, lambda pair: sample_verified_pair(pair, q))
-    )
+    if k == 1:
+        return _map_verified_table_row(plain, lambda pair: sample_verified_pair(pair, q))
+    row = _join_verified_sampled_row(build_verified_table_row(inner, 2), plain, q)
+    if inner["type"] == "Laplace" and q < 1:
+        return row._replace(lower=[[(OppositeLaplacians(1 / inner["noise_multiplier"], q), 1)]])
+    return row
 
 
 def _build_verified_group_row(m: dict[str, Any], k: int) -> TableRow:

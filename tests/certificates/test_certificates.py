@@ -197,6 +197,16 @@ def test_masses_above_a_loss_lift_it_to_its_point_and_no_less_than_that():
     assert set(plan.take_verified_masses_above(0, verify.arb(300), done, [1, 3])) == {3}
 
 
+def test_losses_beyond_the_largest_one_of_a_mixture_have_no_mass_above_them():
+    verify.ctx.prec = 180
+    pair = verify.NormalMixtures(((verify.Fraction(0), verify.Fraction(1)),),
+                                 ((verify.Fraction(-5), verify.Fraction(1, 40)),
+                                  (verify.Fraction(0), verify.Fraction(39, 40))))  # fmt: skip
+    largest = pair.compute_verified_extreme_loss_balls()[1]
+    for beyond in (0.0, 1e-13, 1e-5, 1e-3, 1.0):
+        assert all(tail < 1e-9 for tail in pair.compute_verified_tail_balls(largest + beyond))
+
+
 def test_losses_beyond_the_least_one_of_a_mixture_have_all_of_the_mass_above_them():
     p = verify.Fraction(1, 20)
     pair = verify.NormalMixtures(((verify.Fraction(0), p), (verify.Fraction(4), 1 - p)), verify.ZERO_SHIFT)
@@ -295,7 +305,7 @@ def test_a_kernel_with_added_noise_is_above_its_own_by_at_most_the_density_that_
             assert -1e-12 < gap <= mu**2 * mp.exp(mu**2 / 8) * density + 1e-12
 
 
-@pytest.mark.parametrize("bits", [18, 28])
+@pytest.mark.parametrize("bits", [18, 28, 31])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_smoothed_transform_is_on_either_side_of_the_sum_over_all_outputs(reverse, bits):
     """Steps of two losses: the sum over how many steps have which one is exact."""
@@ -307,6 +317,134 @@ def test_a_smoothed_transform_is_on_either_side_of_the_sum_over_all_outputs(reve
         low, high = verify.invert_verified_transform(run, verify.arb(epsilon), bits, float(truth), True)
         assert low < truth < high
         assert high - low < truth * 2.0 ** (12 - bits)
+
+
+@pytest.mark.parametrize("count", [1000, 9000])
+def test_points_that_a_smoothed_sum_leaves_out_are_below_their_bound(count):
+    """The tilted transform of one step, at every point that is left out."""
+    pair = verify._build_verified_discrete_gaussian_atoms(verify.Fraction(3, 2), 1).sample_verified_pair(
+        verify.Fraction(1, 20)
+    )
+    verify.WORK.reset_certificate_work(math.inf)
+    plan = verify.plan_verified_inversion({pair: count}, verify.arb(0.5), 30, True)
+    ranges, bound = verify.skip_verified_points(pair, count, plan)
+    left = set(range(plan.n)).difference(*ranges)
+    assert ranges[0].start == 0 and sum(map(len, ranges)) + len(left) == plan.n
+    assert len(left) > plan.n / 3
+    atoms = [(float(p) * math.exp(plan.c * float(y)), float(y)) for y, p in pair.build_atom_balls().atoms]
+    masses, losses = np.array(atoms).T
+    t = plan.h * np.array(sorted(left))
+    phi = np.concatenate([np.abs(np.exp(1j * np.outer(some, losses)) @ masses) for some in np.array_split(t, 100)])
+    mu2 = float(plan.added)
+    total = np.sum((phi / masses.sum()) ** count * (1 / t**2 + mu2 * math.exp(mu2 / 8)))
+    assert 0 < total <= float(bound) * (1 + 1e-9)
+
+
+def curve_of_laplace(mp, mu, e):
+    return mp.mpf(0) if e >= mu else 1 - (mp.exp((e - mu) / 2) if e > -mu else mp.exp(e))
+
+
+def curve_of_range(mp, eta, e):
+    middle = (1 - mp.exp((min(max(e, -eta), eta) - eta) / 2)) ** 2 / (1 - mp.exp(-eta))
+    return middle if e > -eta else 1 - mp.exp(e)
+
+
+@pytest.mark.parametrize("other", ["Laplace", "range"])
+@pytest.mark.parametrize("epsilon", [-0.5, 0.0, 0.3, 1.2])
+def test_two_steps_of_laplace_noise_have_the_integral_of_one_s_curve(other, epsilon):
+    """The loss of the first step is mu, or -mu, or has the density e^{(y - mu)/2}/4 between them."""
+    mp, verify.ctx.prec = pytest.importorskip("mpmath").mp, 200
+    with mp.workdps(40):
+        mu, width, e = mp.mpf(3) / 4, mp.mpf(1) / 2, mp.mpf(epsilon)
+        curve, far = (curve_of_laplace, mu) if other == "Laplace" else (curve_of_range, width)
+        edges = [-mu, *(y for y in sorted((e - far, e + far)) if -mu < y < mu), mu]
+        truth = mp.quad(lambda y: mp.exp((y - mu) / 2) / 4 * curve(mp, far, e - y), edges)
+        truth += curve(mp, far, e - mu) / 2 + mp.exp(-mu) / 2 * curve(mp, far, e + mu)
+        noise = verify.Laplacian(verify.Fraction(3, 4))
+        second = noise if other == "Laplace" else verify.Envelope(verify.Fraction(1, 2))
+        run = ((noise, 2),) if second == noise else ((noise, 1), (second, 1))
+        found = verify.LaplaceSteps(run).evaluate_curve_ball(verify.arb(epsilon))
+        assert found.rad() < 1e-30
+        assert abs(mp.mpf(found.mid().str(40, radius=False)) - truth) < mp.mpf(10) ** -30
+
+
+def test_losses_with_an_error_beside_a_wide_range_have_a_lattice_of_mass_1():
+    """The curve at epsilon = -20 is 1 - e^{-20}, as no loss is below."""
+    verify.WORK.reset_certificate_work(math.inf)
+    part = verify.Fraction
+    losses, masses = [part(-1, 6), part(1, 6)], [part(9, 20), part(11, 20)]
+    entry = {"losses": losses, "mirrored": False, "loss_error": part(1, 10**15)}
+    given = verify._build_verified_given_atoms(entry, (losses, masses, part(0)), None)
+    wide = verify.NormalMixtures(((part(0), part(1, 3)), (part(3), part(2, 3))), verify.ZERO_SHIFT)
+    found = verify.compose_on_verified_grid({wide: 1, given: 1}, verify.arb(-20), 2**12, 0.5, True)
+    assert 1 - math.exp(-20) - 1e-9 < found.upper() < 1 + 1e-9
+
+
+def is_bounded_by(mechanism, count, delta, high, epsilon, neighbors):
+    """Tells whether lattices of at most 2^16 points prove an end of delta."""
+    plain = json.loads(write_delta(mechanism, *((0.0, delta) if high else (delta, 1.0)), epsilon, neighbors))
+    plain["composition"][0][1] = count
+    claim = verify.read_certificate(json.dumps(plain))
+    verify.WORK.reset_certificate_work(math.inf)
+    return verify.verify_certificate_end(claim, high, nearby=False, points=2**16).proved
+
+
+@pytest.mark.parametrize("high", [True, False])
+def test_a_run_below_0_is_verified_at_the_scale_of_the_reversed_run(high):
+    """At epsilon = -1 delta is 1 - 1/e and what the reversed run has at 1, which is below 1e-11."""
+    mechanism = {"type": "PoissonSampled", "mechanism": {"type": "Gaussian", "noise_multiplier": 1.6},
+                 "sampling_probability": 2e-6}  # fmt: skip
+    delta = -math.expm1(-1)
+    near, false = (delta + 1e-11, delta * (1 - 1e-9)) if high else (delta - 1e-15, delta * (1 + 1e-9))
+    assert is_bounded_by(mechanism, 18, near, high, -1.0, "replace")
+    assert not is_bounded_by(mechanism, 18, false, high, -1.0, "replace")
+
+
+def test_sampled_laplace_noise_in_few_steps_is_verified_from_below():
+    """The upper end of the engine is above the truth by a part in ten million."""
+    run = S(dp.Laplace(4.0), 0.4) * 6
+    low, high = json.loads(run.certificate(epsilon=0.6, neighbors="remove").to_json())["delta"]
+    mechanism = {"type": "PoissonSampled", "mechanism": {"type": "Laplace", "noise_multiplier": 4.0},
+                 "sampling_probability": 0.4}  # fmt: skip
+    assert is_bounded_by(mechanism, 6, low * (1 - 1e-6), False, 0.6, "remove")
+    assert not is_bounded_by(mechanism, 6, high * (1 + 1e-9), False, 0.6, "remove")
+
+
+@pytest.mark.parametrize("pair", [verify.Laplacian(verify.Fraction(1, 3)), verify.Envelope(verify.Fraction(1, 3))])
+def test_many_steps_of_laplace_noise_have_what_their_transform_says(pair):
+    verify.WORK.reset_certificate_work(math.inf)
+    found = list(verify.list_verified_delta_proofs({pair: 300}, verify.Fraction(30), 1e-6, True, 2**20))[-1]
+    low, high = verify.invert_verified_transform({pair: 300}, verify.arb(30), 50, 1e-6)
+    assert "formula" in found[2] and low < found[0] and found[1] < high
+    assert high - low < 1e-12 * high
+
+
+def test_a_replaced_record_of_sampled_laplace_noise_attains_the_pair_of_two_opposite_shifts():
+    """Delta by the integral of two densities: noise around 0, mu and -mu."""
+    mp = pytest.importorskip("mpmath").mp
+    pair = verify.OppositeLaplacians(verify.Fraction(3, 4), verify.Fraction(1, 5))
+    with mp.workdps(40):
+        mu, q = mp.mpf(3) / 4, mp.mpf(1) / 5
+
+        def density(u, shift):
+            return ((1 - q) * mp.exp(-abs(u)) + q * mp.exp(-abs(u - shift))) / 2
+
+        for epsilon in (-0.2, -0.05, 0.0, 0.05, 0.2):
+            x, verify.ctx.prec = mp.exp(mp.mpf(epsilon)), 200
+            behind = 1 - q + q * mp.exp(-mu)
+            edge = (mu + mp.log((mp.exp(abs(mp.mpf(epsilon))) * behind - 1 + q) / q)) / 2
+            edge = edge if epsilon >= 0 else -edge
+            parts = [edge, *(u for u in (-mu, mp.mpf(0), mu) if u > edge), mp.inf]
+            truth = mp.quad(lambda u, x=x: density(u, mu) - x * density(u, -mu), parts)
+            found = pair.evaluate_curve_ball(verify.arb(epsilon))
+            assert found.rad() < 1e-30
+            assert abs(mp.mpf(found.mid().str(40, radius=False)) - truth) < mp.mpf(10) ** -30
+        mechanism = {"type": "PoissonSampled", "mechanism": {"type": "Laplace", "noise_multiplier": 4 / 3},
+                     "sampling_probability": 0.2}  # fmt: skip
+    truth = float(verify.OppositeLaplacians(1 / verify.Fraction(4 / 3), verify.Fraction(0.2)).evaluate_curve_ball(
+        verify.arb(0.125)).mid())  # fmt: skip
+    assert verify.check(write_delta(mechanism, truth * (1 - 1e-12), 1.0, 0.125, "replace"))
+    assert not verify.check(write_delta(mechanism, truth * (1 + 1e-9), 1.0, 0.125, "replace"))
 
 
 def test_a_pair_whose_losses_are_all_faint_is_smoothed():
