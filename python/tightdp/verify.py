@@ -401,7 +401,7 @@ class Atoms(Pair):
     def compute_verified_moment_balls(self, c: float, h: float, points: range, bits: int) -> list[acb]:
         atoms, n = self.build_atom_balls().atoms, len(points)
         WORK.count_certificate_work(len(atoms) * (20 + math.sqrt(n) + n / 16))
-        return sum_verified_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, points)
+        return sum_certificate_waves([(mass * (c * loss).exp(), loss) for loss, mass in atoms], h, points)
 
     def join_verified_steps(self, times: int) -> Atoms:
         """Returns the pair of ``times`` independent outputs. Losses that both P and Q hardly have are left out."""
@@ -904,7 +904,7 @@ class NormalMixtures(Pair):
         if points.stop == 1:
             return [acb(total + radius)]
         blur = acb(radius, radius)
-        return [found + blur for found in sum_verified_waves(nodes, h, points)]
+        return [found + blur for found in sum_certificate_waves(nodes, h, points)]
 
     def bound_decay_by_ball(self, c: float, cells: int) -> Callable[[float], arb]:
         """Bounds the transform by rectangles (boxes) below the density of Y weighted by e^{cY} (section 3)."""
@@ -962,7 +962,7 @@ def cut_verified_cells_into_boxes(edges: list[arb], floors: list[arb]) -> list[t
     return boxes
 
 
-def sum_verified_waves(nodes: list[tuple[arb, arb]], h: float, points: range) -> list[acb]:
+def sum_certificate_waves(nodes: list[tuple[arb, arb]], h: float, points: range) -> list[acb]:
     """Returns the sum over the nodes (w, y) of w e^{ihky} for each k of ``points``, as one product of two matrices."""
     n = len(points)
     if not nodes:
@@ -1082,7 +1082,7 @@ def _list_verified_forward_proofs(
             for bits in (18, 23, 28, 33, 38, 43)[: points.bit_length() - 13] if size == 2**14 and not slow else ():
                 yield (*invert_verified_transform(run, to_ball(epsilon), bits, scale, True), f"smoothed, {bits} bits")
         with suppress(Unverified):
-            found = compose_on_verified_grid(run, to_ball(epsilon), size, scale, high)
+            found = compose_certificate_on_grid(run, to_ball(epsilon), size, scale, high)
             yield (arb(0), found.upper(), f"lattice of {size} points") if high else (
                 found.lower(), arb(1), f"lattice of {size} points")  # fmt: skip
 
@@ -1273,7 +1273,7 @@ def skip_verified_points(pair: Atoms, count: int, plan: InversionPlan) -> tuple[
     WORK.count_certificate_work(cells * (8 + len(atoms) / 16))
     share = added * (added / 8).exp()
     bounds = [arb(1)]
-    for j, value in enumerate(sum_verified_waves(atoms, plan.h * width, range(1, cells)), 1):
+    for j, value in enumerate(sum_certificate_waves(atoms, plan.h * width, range(1, cells)), 1):
         largest = abs(value) / whole + slope * width * 0.51
         least = arb(plan.h) * (width * j - width // 2)
         bounds.append(largest.min(arb(1)) ** count * (1 / least**2 + share) * width)
@@ -1675,7 +1675,7 @@ class VerifiedGridPlan(NamedTuple):
 MOST_POINTS, MOST_TERMS = 2**21, 3 * 10**7
 
 
-def choose_verified_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
+def choose_certificate_grid_range(pair: Pair, cut: int) -> tuple[float, float]:
     """Returns estimates of two losses beyond which P has less than 2^-cut. Nothing is proved here."""
     infinity, faint = pair.compute_infinity_ball(), arb(2) ** -cut
     ends = []
@@ -1714,14 +1714,14 @@ def estimate_certificate_loss_variance(pair: Pair, low: float, end: float) -> fl
     return sum(((y - mean) ** 2 + width**2 / 4) * mass for y, width, mass in found)
 
 
-def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
+def compose_certificate_on_grid(run: Run, epsilon: arb, size: int, scale: float, high: bool) -> arb:
     """Returns a ball whose upper end (if ``high``) or lower end bounds delta, by lattice distributions (section 6)."""
     count = sum(run.values())
     spare = 44 if all(isinstance(pair, Atoms) for pair in run) else 34  # no lattice is exact for other pairs
     cut = math.ceil(-math.log2(max(scale, 1e-300)) + spare + math.log2(count.bit_length() * len(run)))
     bits = cut + 44
     ctx.prec = bits + 60
-    ranges = {pair: choose_verified_grid_range(pair, cut + count.bit_length()) for pair in run}
+    ranges = {pair: choose_certificate_grid_range(pair, cut + count.bit_length()) for pair in run}
     spread = sum(run[pair] * estimate_certificate_loss_variance(pair, *ends) for pair, ends in ranges.items())
     longest = max(end - low for low, end in ranges.values())
     whole = min(sum(run[pair] * (end - low) for pair, (low, end) in ranges.items()),
@@ -1737,7 +1737,7 @@ def compose_on_verified_grid(run: Run, epsilon: arb, size: int, scale: float, hi
     for pair, times in run.items():
         first = anchors[pair][0].mid() if anchors[pair] else arb(0)  # an exact number: e^x of a ball is too wide
         for joined, together, copies in join_steps_for_verified_grid(pair, times, first, step):
-            ends = ranges[pair] if together == 1 else choose_verified_grid_range(joined, cut + count.bit_length())
+            ends = ranges[pair] if together == 1 else choose_certificate_grid_range(joined, cut + count.bit_length())
             layout = plan_verified_grid_layout(plan, first * together, ends, epsilon, scale)
             law, origin = (build_upper_verified_grid if high else build_lower_verified_grid)(joined, plan, layout)
             offset += copies * origin
@@ -2077,7 +2077,7 @@ def _list_verified_table_shifts(m: dict[str, Any], q: Fraction = Fraction(1)) ->
     return tuple(sorted(drawn.items()))
 
 
-def _build_verified_given_row(m: dict[str, Any], k: int) -> TableRow:
+def _build_certificate_row_of_given_losses(m: dict[str, Any], k: int) -> TableRow:
     """Returns the row of a pair that is given by a table of losses."""
     if m["relation"] not in ("any", "replace" if k == 2 else "add_or_remove"):
         raise Unverified(f"the given losses are about {m['relation']}")
@@ -2700,7 +2700,7 @@ PAIRS: dict[str, tuple[dict[str, Field], Callable[[dict[str, Any], int], TableRo
     "PrivacyLoss": (
         {"losses": LOSSES, "probabilities": NUMBERS, "infinity": PROBABILITY, "minus_infinity": PROBABILITY,
          "relation": RELATION, "mirrored": FLAG, "loss_error": NUMBER, "optimistic": OPTIMISTIC},
-        _build_verified_given_row, "conversions.md section 10, replace.md section 7",
+        _build_certificate_row_of_given_losses, "conversions.md section 10, replace.md section 7",
     ),
     "TreeAggregation": (
         {"noise_multiplier": POSITIVE, "steps": NATURAL, "own_steps": FLAG},

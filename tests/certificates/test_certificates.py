@@ -145,7 +145,7 @@ def test_distributions_on_points_have_curves_on_either_side_of_the_pair_s_own(na
     arb = verify.arb
     with_precision, verify.ctx.prec = verify.ctx.prec, 200
     try:
-        ends = verify.choose_verified_grid_range(pair, 60)
+        ends = verify.choose_certificate_grid_range(pair, 60)
         epsilons = [ends[0] + (ends[1] - ends[0]) * i / 40 for i in range(1, 40)]
         for high, build in ((True, verify.build_upper_verified_grid), (False, verify.build_lower_verified_grid)):
             plan = verify.VerifiedGridPlan(arb(spacing), 120, 80, high)
@@ -180,7 +180,7 @@ def test_a_lattice_of_steps_that_are_joined_is_on_either_side_of_the_sum_over_al
         for epsilon in (0.0, 0.05, 0.2):
             truth = verify.to_ball(verify.Fraction(mp.nstr(curve_of(*outcomes, mp.exp(mp.mpf(epsilon))), 35)))
             for high in (True, False):
-                found = verify.compose_on_verified_grid(run, verify.arb(epsilon), 2**12, float(truth), high)
+                found = verify.compose_certificate_on_grid(run, verify.arb(epsilon), 2**12, float(truth), high)
                 end = found.upper() if high else found.lower()
                 assert end > truth * (1 - verify.arb(1e-20)) if high else end < truth * (1 + verify.arb(1e-20))
                 assert abs(end / truth - 1) < 1e-3
@@ -376,7 +376,7 @@ def test_losses_with_an_error_beside_a_wide_range_have_a_lattice_of_mass_1():
     entry = {"losses": losses, "mirrored": False, "loss_error": part(1, 10**15)}
     given = verify._build_verified_given_atoms(entry, (losses, masses, part(0)), None)
     wide = verify.NormalMixtures(((part(0), part(1, 3)), (part(3), part(2, 3))), verify.ZERO_SHIFT)
-    found = verify.compose_on_verified_grid({wide: 1, given: 1}, verify.arb(-20), 2**12, 0.5, True)
+    found = verify.compose_certificate_on_grid({wide: 1, given: 1}, verify.arb(-20), 2**12, 0.5, True)
     assert 1 - math.exp(-20) - 1e-9 < found.upper() < 1 + 1e-9
 
 

@@ -12,7 +12,7 @@ from tightdp._support.files import check_regular_file, open_regular_file, read_f
 from tightdp.cli import main
 from tightdp.records.schema import Schema
 from tightdp.records.sources.rows import Rows
-from tightdp.statement.parameters import hash_safetensors_for_statement, hash_torch_file_for_statement
+from tightdp.statement.parameters import hash_safetensors_for_statement, hash_statement_torch_file
 
 PACKAGE = Path(dp.__file__).parent
 OPENERS = {"open", "read_text", "read_bytes", "fdopen", "memmap", "load"}
@@ -24,7 +24,7 @@ READERS = {
     "rows": Rows.read,
     "schema": Schema.read,
     "safetensors": hash_safetensors_for_statement,
-    "torch": hash_torch_file_for_statement,
+    "torch": hash_statement_torch_file,
     "columns": lambda path: dp.train.FileBlocks(path, label="y", format="csv"),
     "ledger": dp.Ledger,
 }

@@ -16,7 +16,7 @@ from tightdp.cli import main
 from tightdp.statement.parameters import (
     hash_safetensors_for_statement,
     hash_statement_parameters_of_state_dict,
-    hash_torch_file_for_statement,
+    hash_statement_torch_file,
 )
 from tightdp.torch import make_private
 
@@ -58,9 +58,7 @@ def test_the_hash_is_what_its_page_says(tmp_path):
     expected = f"sha256:{found.hexdigest()}"
     torch.save(state(), tmp_path / "w.pt")
     (tmp_path / "w.safetensors").write_bytes(safetensors(ARRAYS, __metadata__={"format": "pt"}))
-    assert (
-        hash_statement_parameters_of_state_dict(state()) == hash_torch_file_for_statement(tmp_path / "w.pt") == expected
-    )
+    assert hash_statement_parameters_of_state_dict(state()) == hash_statement_torch_file(tmp_path / "w.pt") == expected
     assert hash_safetensors_for_statement(tmp_path / "w.safetensors") == expected
 
 
@@ -98,13 +96,13 @@ def test_files_that_are_no_state(tmp_path):
     for content in ({"model": {"w": torch.zeros(1)}}, [torch.zeros(1)], {}, {"code": Code()}, {3: torch.zeros(1)}):
         torch.save(content, tmp_path / "w.pt")
         with pytest.raises(ValueError, match=r"w\.pt: (must be a state_dict|cannot be read)"):
-            hash_torch_file_for_statement(tmp_path / "w.pt")
+            hash_statement_torch_file(tmp_path / "w.pt")
     torch.save({"w": torch.empty(3, device="meta")}, tmp_path / "w.pt")  # a tensor without numbers
     with pytest.raises(ValueError, match=r"w\.pt: "):
-        hash_torch_file_for_statement(tmp_path / "w.pt")
+        hash_statement_torch_file(tmp_path / "w.pt")
     (tmp_path / "w.pt").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match="cannot be read by torch"):
-        hash_torch_file_for_statement(tmp_path / "w.pt")
+        hash_statement_torch_file(tmp_path / "w.pt")
 
 
 def loss(model, batch):

@@ -300,7 +300,7 @@ for dtype in (np.float32, np.float64):
     dense.round_scaled_dense_model_rows(rows, 10.0 ** g.uniform(0, 9, 301), 2**17 - 1, integers)
     h.update(integers.tobytes())
     short = np.zeros(rows.shape, np.int16)
-    h.update(dense.round_dense_rows_to_integers(rows, 14, 2**15 - 129, short).tobytes())
+    h.update(dense.round_dense_model_rows_to_integers(rows, 14, 2**15 - 129, short).tobytes())
     h.update(short.tobytes())
     h.update(dense.compute_dense_model_inner_products(integers.reshape(7, 43, -1)).tobytes())
 print(_core.isa(), h.hexdigest())
@@ -352,7 +352,7 @@ def test_rows_are_rounded_to_the_nearest_integers_of_a_length(dtype, digits):
     rows[3], rows[5, 1], rows[7, 2] = 0, np.nan, np.inf
     rows[20, :5], rows[20, 5:] = (0.5, 1.5, -0.5, -2.5, 2.0 ** (digits - 1)), 0
     found = np.full(rows.shape, 9, np.int16)
-    steps = dense.round_dense_rows_to_integers(rows, digits, 2**15 - 129, found)
+    steps = dense.round_dense_model_rows_to_integers(rows, digits, 2**15 - 129, found)
     assert (steps == dense.round_dense_inputs_to_units(rows, False, digits=digits).steps).all()
     assert (np.flatnonzero(steps == 0) == [5, 7]).all()
     assert steps[20] == 1

@@ -97,8 +97,8 @@ inline constexpr std::int64_t kDenseBlock = 64;
 // The clip factor F_k of record k is multiplied by this number and rounded to the integer f_k = round(F_k 2^22)
 // (exact-products.md, section 5).
 inline constexpr double kCenterUnit = 0x1p22;
-// If gradients are scaled, the rows of DenseLayer::center and inverse_scale are padded with zeros to a multiple of this
-// length.
+// Gradients are scaled if each entry has a centre subtracted and is divided by a scale before the norm is computed.
+// Then the rows of DenseLayer::center and inverse_scale are padded with zeros to a multiple of this length.
 inline constexpr std::int64_t kScaledPad = 16;
 
 // One layer of a batch. The errors of a record are the derivatives of its loss by the layer's outputs. The gradient of
@@ -123,8 +123,8 @@ struct DenseLayer {
 };
 
 // The arguments of the clipping kernels, for the records [first, first + count), count <= kDenseBlock. Gradients become
-// integers in units of the grid, a power of two. The weights w_k are the record's errors times its clip factor, in
-// units such that the clipped gradient is the outer product of w_k and the rounded inputs q_k, times the grid.
+// integers in units of the grid, a power of two. The weights w_k are multiples of the record's errors. The clipped
+// gradient is the grid times the outer product of w_k and the rounded inputs q_k.
 struct DenseClip {
     const DenseLayer* layers;
     std::int64_t layer_count, first, count;

@@ -110,8 +110,8 @@ double Profile::invert_grid_profile(double target, bool upper) const {
     };
     // The result lies on a chord, the line through the bounds at two neighbouring points as a function of e^epsilon.
     // Any two neighbouring points serve if the bound exceeds the target at the left point only. The profile without its
-    // errors falls in j, so bisecting it gives a first guess of the two points. The bounds need not fall in j, so a
-    // second bisection finds the two points. It begins with an interval around the guess.
+    // errors decreases with j, so bisecting it gives a first guess of the two points. The bounds need not decrease, so
+    // a second bisection finds the two points. It begins with an interval around the guess.
     const auto exceeds_without_errors = [&](std::size_t j) {
         return std::log(value[j]) + log_scale - tilt * (grid_point(j) - anchor) > std::log(target);
     };

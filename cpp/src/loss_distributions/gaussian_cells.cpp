@@ -30,7 +30,7 @@ constexpr std::int64_t kPieceUnits = 20, kWideUnits = 100;
 constexpr double kLong = 0.5;
 
 // Returns ln P(Z < z) for a standard normal variable Z.
-LogMass log_gaussian_mass_below(double z) {
+LogMass log_gaussian_cell_mass_below(double z) {
     if (z > -30) return {std::log(0.5 * std::erfc(-z * kInvSqrt2)), u * (8 + 2 * z * z)};
     // The series is phi(z)/|z| (1 - 1/z^2 + 3/z^4 - ...). Its error is below the first term that is left out
     // (Abramowitz and Stegun 26.2.12).
@@ -85,7 +85,7 @@ class Gaussian final : public Density {
 
     Left measure_losses_below(double y) const override {
         const double z = gaussian_output_at_loss(y);
-        return {log_gaussian_mass_below(z - mu_), log_gaussian_mass_below(z)};
+        return {log_gaussian_cell_mass_below(z - mu_), log_gaussian_cell_mass_below(z)};
     }
 
     Right measure_losses_above(double y) const override {
@@ -172,7 +172,7 @@ class Gaussian final : public Density {
         if (whole.pieces < 0 || (beyond && !long_ && (p_side.pieces < 0 || q_side.pieces < 0))) {
             // s and t may each be anything from 0 to the P-mass below z1 or above z0, whichever is smaller.
             const double most =
-                std::min(log_gaussian_mass_below(z1 - mu_).log, log_gaussian_mass_below(mu_ - z0).log) + 1e-9;
+                std::min(log_gaussian_cell_mass_below(z1 - mu_).log, log_gaussian_cell_mass_below(mu_ - z0).log) + 1e-9;
             out.put_loss_cell(at, {0.5, 0.5, std::min(0.0, most), 1, kInfinity});
             return;
         }

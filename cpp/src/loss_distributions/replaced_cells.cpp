@@ -91,8 +91,8 @@ class Replaced final : public Density {
             const double w = y + half_;
             y = sampled_loss(w - half_, q_) - sampled_loss(-w - half_, q_);
         }
-        // The two Gaussian pairs do not begin at the same loss. So the mirror images -y of the edges y > -edges[0] are
-        // added.
+        // The loss is symmetric about 0, but the edges need not be. The mirror images -y of edges y > -edges[0] are
+        // added, so that the edges reach as far below 0 as above.
         const std::size_t n = edges.size();
         for (std::size_t i = 0; i < n; ++i)
             if (edges[i] > -edges[0]) edges.push_back(-edges[i]);
@@ -111,8 +111,8 @@ class Replaced final : public Density {
         return std::copysign(half + (half > 0 ? v : 0), y);
     }
 
-    // Bounds the error of replaced_output_at_loss(y). The bound allows each function and the exponent four units in the
-    // last place.
+    // Bounds the error of replaced_output_at_loss(y). The bound allows each of the functions, and the argument of each
+    // exponential, an error of four units in the last place.
     double bound_replaced_output_error(double y, double w) const {
         return u * (16 + 8 * (std::abs(log_odds_) + std::abs(w) + std::abs(y) + half_));
     }

@@ -10,9 +10,10 @@
 
 namespace tightdp::prv {
 
-// Bounds on the sum S of the privacy losses of all runs, from an upper bound on K(c) = ln E[e^{cS}]. K(c) is the sum of
-// count ln E[e^{cY}] over the parts, where Y is the loss of one run of a part. The bounds do not include the
-// probability with which a run reveals everything (Run::failure in epsilon_and_delta.hpp).
+// Bounds on the sum S of all privacy losses, from an upper bound on K(c) = ln E[e^{cS}]. Each part (Run) has `count`
+// equal releases. K(c) is the sum of count ln E[e^{cY}] over the parts, where Y is the loss of one release of a part.
+// The bounds do not include the probability with which a run reveals everything (Run::failure in
+// epsilon_and_delta.hpp).
 class MomentBounds {
   public:
     explicit MomentBounds(std::vector<Run> parts);

@@ -100,16 +100,16 @@ void add_ratio_pairs(const RatioSum& big, const RatioSum& small, double h, Index
     for (auto* x : {&q, &p, &v})
         for (double& one : *x) one *= factor;
     std::vector<Run> list = list_ratio_runs(h, least, most);
-    if (!list.empty() && list.back().o == 0) {
-        const Index from = list.back().from, to = list.back().to;
+    // The last run may have all k from some number on. Then its window has all cells that are far enough below I.
+    if (!list.empty() && list.back().o == 0 && list.back().to >= big.last_ratio_cell() - small.first) {
+        const Index from = list.back().from;
         list.pop_back();
         const std::vector<double> mass = compute_ratio_partial_sums(w), moment = compute_ratio_partial_sums(small.p);
-        if (to >= big.last_ratio_cell() - small.first)  // the run contains all cells that are far below I
-            for (Index i = std::max(big.first, small.first + from); i <= big.last_ratio_cell(); ++i) {
-                const Index at = i - big.first, upto = std::min(i - from, small.last_ratio_cell()) - small.first;
-                out.q[i - out.first] += q[at] * mass[upto];
-                out.p[i - out.first] += p[at] * mass[upto] + v[at] * moment[upto];
-            }
+        for (Index i = std::max(big.first, small.first + from); i <= big.last_ratio_cell(); ++i) {
+            const Index at = i - big.first, upto = std::min(i - from, small.last_ratio_cell()) - small.first;
+            out.q[i - out.first] += q[at] * mass[upto];
+            out.p[i - out.first] += p[at] * mass[upto] + v[at] * moment[upto];
+        }
         work += static_cast<double>(big.q.size());
     }
     if (list.empty()) return;

@@ -111,7 +111,7 @@ probability, open_unit, closed_unit = (
 below_one, at_least_one = build_argument_check("[0, 1)"), build_argument_check("[1, inf)")
 
 
-def check_unambiguous_bounds_argument(name: str, given: Any, columns: int) -> None:
+def check_bounds_argument(name: str, given: Any, columns: int) -> None:
     """Raises ValueError if it is not clear which of the numbers in ``given`` are lower bounds.
 
     For two columns, ((0, 1), (2, 3)) has two meanings: (low, high) of each column, or two lower bounds and then two

@@ -162,8 +162,9 @@ class AdaCliP:
 def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
-    A smaller batch size is raised to the one with which ``epochs`` epochs take ``MOST_STEPS`` steps. A batch size of
-    ``records`` or more is then replaced by records - 1, or by 0.5 for a single record."""
+    The least batch size is the one with which ``epochs`` epochs take the largest number of steps of any run. A smaller
+    batch size is replaced by it. After this, a batch size of ``records`` or more is replaced by records - 1, or by 0.5
+    for a single record."""
     batch_size = max(batch_size, records * compute_smallest_algorithm_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 

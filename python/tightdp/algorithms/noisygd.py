@@ -37,8 +37,9 @@ FEWEST, MOST = 20, 150
 """Least and largest number of steps. With fewer than 20 steps, the second half of the run has too few iterates to
 average. The limit of 150 steps bounds the time."""
 LONGEST = 2.0
-"""Largest learning rate for which the momentum is chosen. The learning rate exceeds this number only if the momentum is
-at the upper end of its range. Large curvatures need small rates. A logistic loss has curvature at most |x|^2/4, where
+"""The momentum is chosen so large that the learning rate is at most this number. The learning rate exceeds it only if
+the momentum is at the upper end of its range. Large curvatures need small rates. A logistic loss has curvature at most
+|x|^2/4, where
 |x|^2 is about 10 for one-hot rows x."""
 
 

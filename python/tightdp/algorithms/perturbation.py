@@ -48,8 +48,8 @@ class OutputPerturbation:
         a record's gradient and N the number of records; None computes it from epsilon and delta.
 
     ``regularization`` must be > 0. Guarantee: the privacy of one Gaussian, add/remove one record. Lee and Kifer (2018)
-    compare DP-AGD with the output perturbation of Zhang et al. (2017), which differs in two ways. It takes a fixed
-    number of gradient steps, and its noise is at least sqrt(2 ln(1.25/delta))/epsilon times the sensitivity. Here the
+    compare DP-AGD with the output perturbation of Zhang et al. (2017). That algorithm takes a fixed number of gradient
+    steps, and its noise is at least sqrt(2 ln(1.25/delta))/epsilon times the sensitivity. Here the
     distance of the computed minimum from the exact minimum is bounded and added to the sensitivity. The noise is
     calibrated to the exact privacy profile of the Gaussian.
 

@@ -157,7 +157,7 @@ def clip_examples_on_host(
     Without ``rng``, no noise is added, and an exact sum consists of integers.
     """
     exact = is_clipping_arithmetic_exact(how.arithmetic)
-    run = prepare_clipping_run(grads, how, exact=exact, integers=exact and rng is None)
+    run = prepare_clip_and_noise_call(grads, how, exact=exact, integers=exact and rng is None)
     deviation = 0.0
     if rng is not None:
         deviation = compute_clip_and_noise_deviation(noise_multiplier, run.sensitivity, get_dtype_of_sums(run.outs[0]))
@@ -167,7 +167,9 @@ def clip_examples_on_host(
     return arrays.convert_clipped_sums_to_arrays(run.found, run.outs), norms
 
 
-def prepare_clipping_run(grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False) -> ClippingRun:
+def prepare_clip_and_noise_call(
+    grads: Any, how: ClippingSettings, *, exact: bool, integers: bool = False
+) -> ClippingRun:
     """Checks the arguments of a call, and returns the run. With ``integers``, the sums are int64, in units of the
     grid."""
     found = arrays.view_examples_to_clip("grads", grads)

@@ -180,7 +180,7 @@ def exact_release(
             "grid must be a power of two with noise_multiplier * max_norm / grid in [2^-10, 2^39] and "
             f"max_norm / grid under 2^62, got {step!r}"
         )
-    run = clipping.prepare_clipping_run(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
+    run = clipping.prepare_clip_and_noise_call(grads, clipping.ClippingSettings(bound), exact=True, integers=True)
     mechanism: Mechanism
     if noise == "gaussian":
         values = run.outs = [np.empty(shape) for shape in run.found.shapes]

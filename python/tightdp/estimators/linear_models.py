@@ -300,7 +300,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
                 must_learn_labels(given),
             )
             if self._learned:
-                self._learn_estimator_classes(present, counts, note)
+                self._learn_linear_model_classes(present, counts, note)
             else:
                 self.classes_ = _require_two_classes("y", present) if given is None else _read_declared_classes(given)
         if self._learned:
@@ -320,7 +320,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         texts = self.classes_.dtype.kind in "USO"
         return bool(texts and present.dtype.kind in "iu" and np.isin(present, range(len(self.classes_))).all())
 
-    def _learn_estimator_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
+    def _learn_linear_model_classes(self, present: NDArray[Any], counts: Callable[[], Counter[str]], note: str) -> None:
         """Pays for the whole run, and then learns the labels."""
         self._check_class_weights(None)
         plan, payment = self._plan_labels(self.n_features_in_), LedgerPayment(self.ledger, note)

@@ -37,7 +37,7 @@ class EstimatorScale(NamedTuple):
             low, high = (np.broadcast_to(_check.check_array_argument(name, each), (size,)) for each in bounds)
         except (TypeError, ValueError):
             raise ValueError(f"{name} must be (low, high), each a number or one number for each column") from None
-        _check.check_unambiguous_bounds_argument(name, bounds, size)
+        _check.check_bounds_argument(name, bounds, size)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(f"{name} must be finite and low < high in every column")
         if not (np.abs([low, high]) <= FARTHEST).all():

@@ -198,14 +198,14 @@ def build_group_of_mechanisms(run: Composition, size: int) -> Composition:
     own = [
         part
         for part in run.parts
-        if scale_mechanism_to_group(part[0], size) or _has_group_bound_of_mechanism(part[0], size)
+        if scale_mechanism_to_group(part[0], size) or _has_mechanism_group_bound(part[0], size)
     ]
     rest = Composition(part for part in run.parts if part not in own)
     made = Composition((Group(mechanism, size), count) for mechanism, count in own)
     return made + Composition(((Group(rest, size), 1),)) if rest else made
 
 
-def _has_group_bound_of_mechanism(mechanism: Mechanism, size: int) -> bool:
+def _has_mechanism_group_bound(mechanism: Mechanism, size: int) -> bool:
     """Returns whether ``mechanism`` has a bound for groups of ``size`` that holds inside of a composition too."""
     match mechanism:
         case PoissonSampled(Gaussian()):

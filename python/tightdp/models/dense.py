@@ -229,7 +229,7 @@ def round_scaled_dense_model_rows(rows: Array, factors: Vector, most: int, out: 
     kernels.scale_rows(np.ascontiguousarray(rows), factors, most, out)
 
 
-def round_dense_rows_to_integers(rows: Array, digits: int, most: int, out: NDArray[np.int16]) -> Vector:
+def round_dense_model_rows_to_integers(rows: Array, digits: int, most: int, out: NDArray[np.int16]) -> Vector:
     """Multiplies each row by a power of two, and writes the nearest integers, confined to ``most``, to ``out``.
 
     Returns the powers of two, which are the steps of ``round_dense_inputs_to_units``. A row that is not finite gets

@@ -57,7 +57,7 @@ def build_quantile_grid(domain: Any, columns: int) -> Array:
         low, high = (np.broadcast_to(_check.check_array_argument("domain", end), (columns,)) for end in domain)
     except (TypeError, ValueError):
         raise ValueError("domain must be None or (low, high), each a number or one number for each column") from None
-    _check.check_unambiguous_bounds_argument("domain", domain, columns)
+    _check.check_bounds_argument("domain", domain, columns)
     if not ((np.abs([low, high]) <= 1e150).all() and (low < high).all()):
         raise ValueError("domain must lie in [-1e150, 1e150], with low < high in every column")
     made = np.linspace(low, high, POINTS)

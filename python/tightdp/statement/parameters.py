@@ -85,7 +85,7 @@ def _describe_statement_tensor(name: Any, tensor: Any) -> NamedArray:
     return NamedArray(name, dtype, list(tensor.shape), get_bytes)
 
 
-def hash_torch_file_for_statement(path: Path) -> str:
+def hash_statement_torch_file(path: Path) -> str:
     """Returns the hash of a ``state_dict`` that ``torch.save`` wrote. Code that the file may contain is not run."""
     with open_regular_file(path) as file:
         try:
@@ -174,7 +174,7 @@ def _read_bytes_hashed_by_statement(file: BinaryIO, at: int, length: int) -> Ite
 
 READERS: Mapping[str, Callable[[Path], str]] = {
     ".safetensors": hash_safetensors_for_statement,
-    ".pt": hash_torch_file_for_statement,
-    ".pth": hash_torch_file_for_statement,
+    ".pt": hash_statement_torch_file,
+    ".pth": hash_statement_torch_file,
 }
 """Functions that return the hash of a file of parameters, by the suffix of the file's name."""

@@ -20,12 +20,12 @@ MOST_VALUES = 100_000
 """Largest number of values in an account, such as the atoms of a distribution. Reading so many values takes a third of
 a second."""
 MOST_ENTRIES = 1000
-"""Half of the largest number of mechanisms in an account, those inside of other mechanisms included. A mechanism on a
-sample counts as two, so an account may have this many such entries. Constructing the largest number of mechanisms takes
+"""Largest number of mechanisms on samples in an account. A mechanism on a sample counts as two mechanisms, and an
+account may have twice this number of mechanisms, those inside of other mechanisms included. Constructing so many takes
 half a second."""
-MOST_SAMPLED = 64
-"""Largest number of distinct mechanisms that are not Gaussians, inside of groups and selections too. Each of them takes
-up to 25 ms if only a Renyi bound is known."""
+MOST_OTHERS = 64
+"""Largest number of distinct mechanisms that are not Gaussians, on samples or not, inside of groups and selections too.
+Each of them takes up to 25 ms if only a Renyi bound is known."""
 MOST_SLOW = 10
 """Largest number of distinct mechanisms that are neither Gaussians nor Poisson-sampled Gaussians. Each of them takes up
 to 0.1 s."""
@@ -41,8 +41,8 @@ TOLERANCE = 1e-6
 whether the account was built in one step or in several. A claim within this tolerance is raised to the computed bound,
 so no accepted claim is below a proved bound. A claim below the computed lower end is refused in any case."""
 TOLERANCE_ABOVE = 1e-3
-"""Relative amount by which a claim may be above the computed bound. A claim that is too large does no harm, and may
-come from an earlier version whose engine was less tight."""
+"""Relative amount by which a claim of this version may be above the computed bound. Claims of other versions have no
+such limit, because an engine of an earlier version may have been less tight, and a larger claim does no harm."""
 
 
 def read_stated_account(plain: Any, patient: bool = False) -> Accountant:
@@ -80,7 +80,7 @@ def _check_stated_account_size(account: Any) -> None:
 def _check_distinct_statement_mechanisms(charged: Composition) -> None:
     """Raises ValueError for an account with many different mechanisms whose bounds take time.
 
-    The mechanisms inside of groups and selections are counted separately from the account's own entries.
+    This is checked for the account's own entries, and again with groups and selections replaced by their mechanisms.
     """
     entries = [mechanism for mechanism, _ in charged.parts]
     for counted in (entries, list(_list_innermost_statement_mechanisms(charged.parts))):
@@ -88,9 +88,9 @@ def _check_distinct_statement_mechanisms(charged: Composition) -> None:
         slow = [
             each for each in others if not (isinstance(each, PoissonSampled) and isinstance(each.mechanism, Gaussian))
         ]
-        if len(others) > MOST_SAMPLED or len(slow) > MOST_SLOW:
+        if len(others) > MOST_OTHERS or len(slow) > MOST_SLOW:
             raise ValueError(
-                f"account must have at most {MOST_SAMPLED} different mechanisms beside Gaussians, and {MOST_SLOW} "
+                f"account must have at most {MOST_OTHERS} different mechanisms beside Gaussians, and {MOST_SLOW} "
                 f"beside their Poisson samples, got {len(others)} and {len(slow)}; {PATIENT}"
             )
 
@@ -108,8 +108,8 @@ def replace_lower_end_of_statement(claimed: Bound, charged: Composition, delta: 
     """Returns the claimed bound with a lower end that the account proves at this delta and relation.
 
     Raises ValueError if the claimed interval and the interval computed from the account have no point in common,
-    because the claim then bounds something else. The upper end of the claim may be too large. A claimed lower end above
-    the computed one is replaced by the computed one.
+    because the claim then bounds something else. A claimed upper end that is too large is accepted. A claimed lower end
+    above the computed one is replaced by the computed one.
     """
     for units in (FEW_UNITS, UNITS):
         found = _bound_stated_charge(units, charged, delta, neighbors)

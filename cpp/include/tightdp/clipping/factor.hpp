@@ -17,9 +17,9 @@ TIGHTDP_HD inline double cap_clip_factor(double factor, bool single) noexcept {
 }
 
 // Returns the factor F >= 0 for an example g whose computed norm is `norm`.
-// Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100, which is far more
-// than a norm can lose to squares that underflow. Postconditions: the row F g, with each product rounded, has an L2
-// norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
+// Preconditions: max_norm > 0, and weight >= 0 is finite. Under `normalize`, stability >= 1e-100. Squares that
+// underflow make a norm smaller by far less than this. Postconditions: the row F g, with each product rounded, has an
+// L2 norm of at most weight * max_norm. F is 0 if the norm is not finite, so that an example with an infinity or NaN
 // contributes nothing. F is also 0 if weight * max_norm < rounding.smallest, because subnormal products could change
 // the norm by more than the slack. F is 0 where it would be subnormal, because a subnormal quotient or factor has lost
 // bits and may have been rounded up. In all other cases, F under `flat` is exactly the weight if the norm is at most

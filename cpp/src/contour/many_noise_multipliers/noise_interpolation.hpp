@@ -28,11 +28,11 @@ class Interpolation {
     std::vector<SampledMgf>& nodes() { return nodes_; }
     const std::vector<SampledMgf>& nodes() const { return nodes_; }
 
-    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. The nodes must be placed
-    // (SampledMgf::place_nodes).
+    // Returns the sum of count * ln M over all levels at the abscissa c, with error bounds. SampledMgf::place_nodes
+    // must have placed the quadrature nodes of each of nodes().
     CertifiedLogMgf log_mgf();
-    // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c. The nodes must be
-    // placed for this abscissa too. The bound is infinite if the error of the interpolation is too large
+    // Returns an upper bound on the sum of count * ln M over all levels at another real abscissa c, for which the
+    // quadrature nodes must be placed too. The bound is infinite if the error of the interpolation is too large
     // (kLooseEnough).
     double log_mgf_upper(double c);
 

@@ -88,7 +88,7 @@ def _is_class_envelope_attained(mechanism: m.Mechanism) -> bool:
     The answer is True for a sampled step too, because each point of the sampled curve depends on one point of the
     unsampled curve. The answer is False for an allocation, because an allocation composes the step.
     """
-    if isinstance(mechanism, m.ZCDP):  # has no pair, but the engine "renyi" finds its best member with two outputs
+    if isinstance(mechanism, m.ZCDP):  # no pair is known, but the engine "renyi" finds the best member with two outputs
         return True
     if is_or_wraps_kind_of_mechanism(mechanism, m.ZCDP, m.DiscreteGaussianVector):
         return False

@@ -28,7 +28,7 @@ _SHARE, _SPARE = 2, 10**8
 """Work units that other points may take: ``_SHARE`` times the work of the first answer, plus ``_SPARE`` units, which
 are a tenth of a second."""
 _LEAST = 1e-300
-"""Smallest delta that is asked for."""
+"""Smallest delta that the steps inside an interval ask for."""
 _FAR = 700.0
 """Largest absolute value of the epsilons that are asked for. e^700 is a finite double."""
 NAME = "curve"

@@ -14,7 +14,7 @@ from ...options import Direction, Neighbors
 from ..numerics.outward import INF, Range, expm1, log, log1p
 from .class_members import has_pair_without_loss
 from .neighbors import translate_parts_to_replacement
-from .replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
+from .replacement import Replaced, ReplacedClass, Zeroed, bracket_losses_of_replaced_pair
 
 
 def largest_loss_of_pair(run: Composition, neighbors: Neighbors) -> float:
@@ -123,7 +123,9 @@ def _bound_largest_loss_of_mechanism(mechanism: m.Mechanism) -> Range:
         case m.PureDP():
             return Range(mechanism.nominal_epsilon)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            return max((loss for loss, _ in bracket_replaced_losses(mechanism)[1].positive), key=lambda loss: loss.hi)
+            return max(
+                (loss for loss, _ in bracket_losses_of_replaced_pair(mechanism)[1].positive), key=lambda loss: loss.hi
+            )
         case m.Laplace(scale):
             return 1 / Range(scale)
         case m.DiscreteLaplace(scale, sensitivity):

@@ -86,7 +86,7 @@ class ReplacedLosses(NamedTuple):
         return [*((-y, log_mass - y) for y, log_mass in reversed(right)), *middle, *right]
 
 
-def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, ReplacedLosses]:
+def bracket_losses_of_replaced_pair(pair: ReplacedClass) -> tuple[ReplacedLosses, ReplacedLosses]:
     """Returns the losses of a pair that the exact pair dominates, and of a pair that dominates the exact pair.
 
     The two pairs are the same, unless rounding leaves open which of two formulas holds. In that case the first pair is
@@ -106,9 +106,9 @@ def bracket_replaced_losses(pair: ReplacedClass) -> tuple[ReplacedLosses, Replac
 
 
 _NEAR, _FAR = 2.0**-40, 2.0**-37
-"""If ``gap`` in ``bracket_replaced_losses`` is closer to 0 than ``_NEAR`` times delta, it is in doubt which formula
-holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta is at
-most -1."""
+"""If ``gap`` in ``bracket_losses_of_replaced_pair`` is closer to 0 than ``_NEAR`` times delta, it is in doubt which
+formula holds. Changing delta by the relative amount ``_FAR`` removes the doubt, because the slope of ``gap`` in delta
+is at most -1."""
 _TINY = 1e-300
 """Smallest e^{-epsilon} for which delta is changed by ``_FAR``. A ``gap`` close to 0 means that delta is close to
 e^{-epsilon}. If both are smaller than this number, so small a change of delta may be lost to rounding."""

@@ -26,8 +26,8 @@ def build_zeroed_class(epsilon: float, delta: float, q: Range) -> tuple[PairOfAt
     """
     e, d, out = Range(epsilon), Range(delta), 1 - q
     t = exp(-e)
-    # P is the distribution of the output with the record, and R without it. The density of P over R is 1/t on a set of
-    # outputs whose mass under R is s.
+    # P is the distribution of an output that depends on the record, and R of an output that depends on neither record.
+    # The density of P over R is 1/t on a set of outputs whose mass under R is s.
     s = t * (1 - d) / (1 + t)
     if not (t.lo > _TINY and (s - d).lo > _LEAST * s.hi and epsilon > 0 and out.lo > 0):
         return None

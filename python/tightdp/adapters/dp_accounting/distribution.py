@@ -61,8 +61,8 @@ _FIRST, _FIRST_SLOW = 256, 32
 ``_FIRST`` is for the grid engine, which bounds delta at many epsilons in one pass. ``_FIRST_SLOW`` is for mechanisms
 whose bounds are slow."""
 _INFLATED = 1 + 1e-6
-"""Factor by which each delta is multiplied: 1 plus the default relative width of a bound. Other upper bounds of that
-width on the same profile do not exceed the product. Roundings in dp_accounting do not move it below the profile."""
+"""Factor by which each delta is multiplied: 1 plus the default relative width of a bound. So the result is at least as
+large as any upper bound of the default width, and roundings in dp_accounting do not move it below the profile."""
 
 
 def privacy_loss_distribution(

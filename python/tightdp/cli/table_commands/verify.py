@@ -3,12 +3,13 @@
 The statement is in a model file, in a JSON file, or in the page of the statement. The command also tells whether both
 ends of a certificate, in a file of its own or in a statement, can be proved.
 
-The bound is computed again from the account, the words from the values, the hash from the parameters, and the page from
-the statement. The output lists the entries in three groups. Entries of the first group were computed again or
-proved, or the bound was computed from them. Entries of the second group were compared with other entries, with the
-model or with the ledger. No file can show whether the entries of the third group are true. Exit code 0 says that
-everything agrees. Exit code 2 says that something differs, and one line names the difference. Exit code 3 says that the
-bound is right, but that another version wrote the words, which were not checked.
+The command computes the bound again from the account, and the words of the statement from its numbers. It computes the
+hash of a model's parameters, and the page that belongs to the statement. The output lists the entries in three groups.
+Entries of the first group were computed again or proved, or the bound was computed from them. Entries of the second
+group were compared with other entries, with the model or with the ledger. No file can show whether the entries of the
+third group are true. Exit code 0 says that everything agrees. Exit code 2 says that something differs, and one line
+names the difference. Exit code 3 says that the bound is right, but that another version wrote the words, which were not
+checked.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def add_command_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_command(arguments: argparse.Namespace) -> int:
-    """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs."""
+    """Prints the verdict on the file. Raises ValueError, with a message of one line, if something differs.
+
+    Returns the exit code, which is 2 for a certificate that was not proved.
+    """
     if (certificate := _find_verify_command_certificate(arguments.file)) is not None:
         for option in ("model", "ledger"):
             if getattr(arguments, option) is not None:
@@ -83,7 +87,7 @@ def run_command(arguments: argparse.Namespace) -> int:
         lines = [f"{arguments.file}: {statement.guarantee}"]
         for title, entries in parts.items():
             lines += [f"{title}:", *(f"  {entry}: {how}" for entry, how in entries.items())]
-        print("\n".join(map(make_statement_line, lines)))  # files may have any name
+        print("\n".join(map(make_statement_line, lines)))  # a name of a file may have line ends
     return 0 if statement.version == __version__ else 3
 
 

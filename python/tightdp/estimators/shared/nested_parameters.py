@@ -28,7 +28,7 @@ class NestedParameters(BaseEstimator):
     def set_params(self, **params: Any) -> Any:
         """Sets the parameters ``params``, named as in ``get_params``, and returns the estimator itself.
 
-        Raises ValueError for an unknown name, and then sets nothing.
+        Raises ValueError for an unknown name. If the unknown name is that of a nested parameter, nothing is set.
         """
         own = {name: value for name, value in params.items() if "__" not in name}
         inner: dict[str, dict[str, Any]] = {}

@@ -98,7 +98,7 @@ def prepare_estimator_bounds(given: Any, width: int, dtype: np.dtype[Any]) -> Bo
             span = np.broadcast_to(high - low, (width,))
     except (TypeError, ValueError):
         raise ValueError("bounds must be (low, high), each a number or one number for each feature") from None
-    _check.check_unambiguous_bounds_argument("bounds", given, width)
+    _check.check_bounds_argument("bounds", given, width)
     if not (np.isfinite(span).all() and (span > 0).all()):
         raise ValueError(
             f"bounds must be finite and low < high in every feature, and so must be the width high - low: "

@@ -34,7 +34,7 @@ class ExactUnitSums(ExactSums):
     def find_importance_norms(
         self, model: Any, loss_fn: Any, batch: Any, records: int, places: BatchPlaces | None = None
     ) -> Norms:
-        """Returns the norms of the records' gradients. Copies in empty places are left out."""
+        """Returns the norms of the records' gradients. The copies that fill up a physical batch are left out."""
         found = self._yield_gradients_to_sum(model, loss_fn, batch, records, places)
         return np.concatenate(
             [_compute_importance_norms(rows)[_select_importance_rows(weights)] for rows, weights in found]

@@ -22,7 +22,7 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
     """
     if isinstance(batch, torch.Tensor):
         if batch.layout is not torch.strided or batch.is_nested:
-            raise _make_batch_item_error(f"a {'nested' if batch.is_nested else 'sparse'} one")
+            raise _make_collated_batch_error(f"a {'nested' if batch.is_nested else 'sparse'} one")
         return [batch], lambda found: found[0]
     if isinstance(batch, Mapping):
         keys, kind = list(batch), type(batch)
@@ -35,7 +35,7 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
         return inner, build_batch_mapping
     if isinstance(batch, (list, tuple)):
         if batch and all(isinstance(item, _SCALARS) for item in batch):
-            raise _make_batch_item_error(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
+            raise _make_collated_batch_error(f"a {type(batch).__name__} of {type(batch[0]).__name__}")
         parts = [flatten_batch(item) for item in batch]
         named = isinstance(batch, tuple) and hasattr(batch, "_fields")
 
@@ -48,7 +48,7 @@ def flatten_batch(batch: Any) -> tuple[list[Any], Rebuild]:
 
         return [tensor for tensors, _ in parts for tensor in tensors], build_batch_sequence
     if not isinstance(batch, _CONSTANTS):
-        raise _make_batch_item_error(f"an object of the type {type(batch).__name__}")
+        raise _make_collated_batch_error(f"an object of the type {type(batch).__name__}")
     return [], lambda found: batch
 
 
@@ -58,7 +58,7 @@ _SCALARS = (str, bytes, Number, np.generic)
 """Types of single values. A list of such values is refused, because each value may belong to a different record."""
 
 
-def _make_batch_item_error(made: str) -> ValueError:
+def _make_collated_batch_error(made: str) -> ValueError:
     return ValueError(
         f"collate_fn must make tensors whose first axis is that of the records: it made {made}, which each record "
         "would see whole. Make a dense tensor of it, with an entry for each record, or leave it out"

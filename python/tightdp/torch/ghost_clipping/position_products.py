@@ -141,7 +141,7 @@ def _round_position_rows(rows: Tensor, digits: int) -> tuple[Tensor, Tensor, Ten
     ``rows`` has the shape (records, positions, n). A vector that is not finite gets zeros, and 0 instead of a power.
     """
     flat, integers = rows.view(-1, rows.shape[2]).numpy(), torch.empty(rows.shape, dtype=torch.int16)
-    steps = dense.round_dense_rows_to_integers(flat, digits, LARGEST_ENTRY, integers.view(flat.shape).numpy())
+    steps = dense.round_dense_model_rows_to_integers(flat, digits, LARGEST_ENTRY, integers.view(flat.shape).numpy())
     inner = torch.from_numpy(dense.compute_dense_model_inner_products(integers.numpy()))
     return integers, torch.from_numpy(steps).view(rows.shape[:2]), inner
 

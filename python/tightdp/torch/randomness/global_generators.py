@@ -37,10 +37,10 @@ def run_uncompiled() -> Any:
 class RunCoins:
     """Makes the seeds (coins) of the global generators of PyTorch, NumPy and ``random`` from a secret key of the run.
 
-    Augmentation and dropout draw from these generators. With a known seed, such as that of ``torch.manual_seed(0)``,
-    one more record would shift the draws of all later records (docs/theory/training.md, section 9). All processes of a
-    run have the same ``key``. Without a ``key``, the key follows from ``seed``, which makes all draws repeatable, for
-    experiments. Without both, the key is random.
+    Augmentation and dropout draw from these generators. One more record shifts the draws of all later records. Whoever
+    knows the seed, such as that of ``torch.manual_seed(0)``, could see this (docs/theory/training.md, section 9). So
+    the seeds are secret and each record has its own. All processes of a run have the same ``key``. Without a ``key``,
+    the key follows from ``seed``, which makes all draws repeatable, for experiments. Without both, the key is random.
     """
 
     def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:

@@ -87,11 +87,11 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         rest = (
             self._compute_mass_of_binomial(first)
             * exp(-spare)
-            * self._sum_and_charge_binomial_terms(first, up=True, odds=self.odds)
+            * self._sum_closed_form_binomial_terms(first, up=True, odds=self.odds)
         )
         below = (
             self._compute_mass_of_binomial(first - 1)
-            * self._sum_and_charge_binomial_terms(first - 1, up=False, odds=self.odds)
+            * self._sum_closed_form_binomial_terms(first - 1, up=False, odds=self.odds)
             if first
             else Range(0.0)
         )
@@ -117,7 +117,7 @@ class _ExactRepeatedResponseCurve(PrivacyCurve):
         )
         return mass * sums[0], mass * sums[1], terms
 
-    def _sum_and_charge_binomial_terms(self, start: int, up: bool, odds: float) -> Range:
+    def _sum_closed_form_binomial_terms(self, start: int, up: bool, odds: float) -> Range:
         """Returns the first sum of ``_sum_binomial_ratios``, and charges its work."""
         sums, terms = self._sum_binomial_ratios(start, up, odds)
         work_charge(_UNITS * terms)

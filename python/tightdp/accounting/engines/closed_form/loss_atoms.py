@@ -18,7 +18,7 @@ from ....mechanisms import PrivacyLoss
 from ....mechanisms.loss_tables import CompletePair
 from ...numerics.outward import Number, Range, as_range, widen_down, widen_up
 from ...pairs.class_members import BinaryRangeMember
-from ...pairs.replacement import ReplacedClass, bracket_replaced_losses
+from ...pairs.replacement import ReplacedClass, bracket_losses_of_replaced_pair
 from ..engine_interface import Direction
 from .binomial import CONTEXT
 
@@ -156,7 +156,7 @@ def list_loss_atoms(mechanism: m.Mechanism, direction: Direction, high: bool) ->
                 found = _build_loss_atoms_from_ranges(mechanism.list_atoms_of_pair())
                 return found.reverse_loss_atoms() if direction == "add" else found
             case ReplacedClass():
-                of_class = bracket_replaced_losses(mechanism)[high]
+                of_class = bracket_losses_of_replaced_pair(mechanism)[high]
                 return _build_loss_atoms_from_ranges(of_class.list_atoms_of_pair(), of_class.infinity)
             case PrivacyLoss():
                 found = _build_atoms_of_pair(mechanism.dominating if high else mechanism.dominated)

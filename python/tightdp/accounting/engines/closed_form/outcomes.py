@@ -21,7 +21,7 @@ from ...._core import work_charge
 from ....mechanisms import PrivacyLoss
 from ...numerics.outward import INF, LARGEST, LIBM, TINY, ULP, Range, expm1, log1p, widen_up
 from ...pairs.replacement import ReplacedClass
-from ...pairs.replacement import bracket_replaced_losses as losses_of
+from ...pairs.replacement import bracket_losses_of_replaced_pair as losses_of
 from ..engine_interface import Direction, Parts
 from .binomial import CONTEXT
 from .loss_atoms import MOST_ATOMS, AtomDistribution, count_loss_atoms, list_loss_atoms, may_have_atom_at_infinity

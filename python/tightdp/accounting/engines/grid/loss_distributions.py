@@ -36,7 +36,7 @@ from ...pairs.replacement import (
     ReplacedGaussian,
     ReplacedLosses,
     Zeroed,
-    bracket_replaced_losses,
+    bracket_losses_of_replaced_pair,
 )
 from ...pairs.zeroed_class import PairOfAtoms, build_zeroed_class
 from ..closed_form.truncation import compute_sample_truncation
@@ -426,7 +426,7 @@ def _prepare_ranges_for_grid(
 
 def _prepare_replaced_class_for_grid(pair: ReplacedClass) -> BoundingDistributions:
     """Returns the distributions of replacing a record under a class of mechanisms."""
-    less, more = bracket_replaced_losses(pair)
+    less, more = bracket_losses_of_replaced_pair(pair)
     upper = _prepare_symmetric_losses_for_grid(more)
     return (
         _as_exact_grid_distribution(upper)

@@ -92,7 +92,11 @@ class RoundedAllocationAtoms:
 
         For very small or very large parameters the atoms may give only the trivial bound.
         """
-        return len(self.masses) > 0 and self.infinity < 0.5 and all(abs(end - 1) < 0.01 for end in self._total_masses)
+        return (
+            len(self.masses) > 0
+            and self.infinity < 0.5
+            and all(abs(end - 1) < 0.01 for end in self._total_allocation_masses)
+        )
 
     def require_all_mass(self, steps: int) -> None:
         """Raises RuntimeError if P or Q has a mass below 1 in atoms from above, or a mass above 1 in atoms from below.
@@ -100,12 +104,14 @@ class RoundedAllocationAtoms:
         The check allows for the errors of the atoms, and for ``_TABLE_ERROR`` in each step.
         """
         error = self.relative + self.slack + (len(self.masses) + 64) * U + _TABLE_ERROR * steps
-        low, high = min(self._total_masses) * (1 + error), max(self._total_masses) * (1 - error)
+        low, high = min(self._total_allocation_masses) * (1 + error), max(self._total_allocation_masses) * (1 - error)
         if not low >= 1 if self.upper else high > 1:
-            raise RuntimeError(f"the masses of an allocation's losses are on the wrong side of 1: {self._total_masses}")
+            raise RuntimeError(
+                f"the masses of an allocation's losses are on the wrong side of 1: {self._total_allocation_masses}"
+            )
 
     @property
-    def _total_masses(self) -> tuple[float, float]:
+    def _total_allocation_masses(self) -> tuple[float, float]:
         """Total masses of P and Q: 1 except for roundings and the mass that was cut off at the ends."""
         return self.infinity + float(self.masses.sum()), self.minus_infinity + float(
             self._reversed_allocation_masses.sum()
@@ -143,7 +149,7 @@ class RoundedAllocationAtoms:
                 self.losses[keep], merged, self.infinity, self.minus_infinity, self.slack,
                 self.relative + len(logs) * U, self.upper,
             ).as_grid_of_allocation(direction)  # fmt: skip
-        total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_masses)
+        total = 1e-8 + 2 * max(abs(end - 1) for end in self._total_allocation_masses)
         found = GridLaw.atoms(
             self.losses, logs, relative, self.infinity, self.minus_infinity, self.relative, self.slack, 0.0, 0.0, total
         )
@@ -233,7 +239,7 @@ def build_coarse_allocation_curve(
             continue
         above, below, _ = found
         high, low = _build_allocation_atoms(above, 1, True), _build_allocation_atoms(below, 1, False)
-        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_masses)
+        excess = steps * max(abs(end - 1) for one in (high, low) for end in one._total_allocation_masses)
         if len(high.masses) > _MOST_ATOMS or len(low.masses) == 0 or selected * high.infinity > 0.01 or excess > 1e-6:
             continue
         less, more = (

@@ -17,7 +17,7 @@ from ....mechanisms import RepeatAndSelect
 from ...numerics.outward import INF, Range, expm1, log1p, widen_down
 from ...numerics.shared_work import try_to_spend_work
 from ...pairs import class_members
-from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_replaced_losses
+from ...pairs.replacement import Replaced, ReplacedClass, Zeroed, bracket_losses_of_replaced_pair
 from ..closed_form import engine as closed_form
 from ..engine_interface import DEFAULT, Bound, Direction, Parts, Request, build_bound_with_one_term
 from . import conversion, zcdp
@@ -190,7 +190,7 @@ def remove_failure_from_moment(mechanism: m.Mechanism) -> tuple[m.Mechanism, flo
         case m.ApproximateDP():
             return m.PureDP(mechanism.nominal_epsilon), mechanism.nominal_delta
         case ReplacedClass(e, delta, _) if delta > 0:  # 2e-DP, except that with some probability everything is revealed
-            found = bracket_replaced_losses(ReplacedClass(e, delta))[1]
+            found = bracket_losses_of_replaced_pair(ReplacedClass(e, delta))[1]
             rest = max((loss for loss, _ in found.positive), key=lambda loss: loss.hi, default=Range(0.0))
             return m.PureDP(rest.hi), min(found.infinity.hi, 1.0)
         case m.PoissonSampled(m.ApproximateDP() as inner):

@@ -17,7 +17,7 @@ from ....mechanisms.loss_tables import CompletePair
 from ....mechanisms.selections_and_groups import SelectionOrGroup
 from ...numerics.outward import INF, TINY, ULP, Range, log1p, widen_up
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_replaced_losses
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, Zeroed, bracket_losses_of_replaced_pair
 from . import quadrature, selection_and_group_moments
 from .fixed_size_moments import (
     bound_renyi_moment_of_draws,
@@ -79,7 +79,7 @@ def bound_renyi_moment(mechanism: m.Mechanism, c: float) -> float:
             sampled = quadrature.bound_replaced_moment_by_quadrature(sigma, q, c).hi if sigma > _LEAST else unsampled
             return min(sampled, unsampled)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            found = bracket_replaced_losses(mechanism)[1]
+            found = bracket_losses_of_replaced_pair(mechanism)[1]
             if not found.positive:  # the losses are 0 or infinite
                 return INF if found.infinity.hi > 0 else 0.0
             return compute_exact_moment(mechanism, c).hi

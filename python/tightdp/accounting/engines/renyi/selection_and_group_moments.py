@@ -14,7 +14,7 @@ from ....mechanisms import Group, RepeatAndSelect
 from ....mechanisms.selections_and_groups import SelectionOrGroup, scale_mechanism_to_group
 from ...numerics.outward import INF, Range, exp, log
 from ...pairs.group_mixtures import build_group_mixture
-from ...pairs.replacement import Replaced, ReplacedClass, bracket_replaced_losses
+from ...pairs.replacement import Replaced, ReplacedClass, bracket_losses_of_replaced_pair
 from ...pairs.selection_repetitions import build_selection_repetitions
 from . import conversion
 
@@ -84,7 +84,7 @@ def _bound_group_moment_by_mechanism(mechanism: m.Mechanism, size: int) -> m.Mec
         case m.PureDP():
             return m.PureDP((k * mechanism.nominal_epsilon).hi)
         case ReplacedClass() if mechanism.nominal_delta == 0:
-            largest = max((loss.hi for loss, _ in bracket_replaced_losses(mechanism)[1].positive), default=0.0)
+            largest = max((loss.hi for loss, _ in bracket_losses_of_replaced_pair(mechanism)[1].positive), default=0.0)
             return m.PureDP((k * largest).hi)
         case m.BoundedRange(eta):
             return m.BoundedRange((k * eta).hi)

@@ -14,7 +14,7 @@ from .... import mechanisms as m
 from ....composition import Parts
 from ...numerics.outward import INF, Range, exp, expm1, log, log1p
 from ...pairs.neighbors import translate_to_replacement
-from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, bracket_replaced_losses
+from ...pairs.replacement import Replaced, ReplacedClass, ReplacedGaussian, bracket_losses_of_replaced_pair
 from ..engine_interface import Direction
 from . import quadrature
 from .poisson_moments import bound_moment_at_integer_order
@@ -41,7 +41,7 @@ def compute_exact_moment(mechanism: m.Mechanism, c: float) -> Range:
         case m.Laplace(scale):
             return _compute_moment_of_laplace(1 / Range(scale), c)
         case ReplacedClass():
-            less, more = bracket_replaced_losses(mechanism)
+            less, more = bracket_losses_of_replaced_pair(mechanism)
             if not (less is more and more.positive and mechanism.nominal_delta == 0):
                 return Range(0.0, INF)
             loss, log_mass = more.positive[0]
@@ -66,7 +66,7 @@ def _bound_attained_moment_of_step(mechanism: m.Mechanism, direction: Direction,
         case m.ApproximateDP() if mechanism.nominal_delta > 0:
             return INF
         case ReplacedClass() if mechanism.nominal_delta > 0:
-            return INF if bracket_replaced_losses(mechanism)[0].infinity.lo > 0 else 0.0
+            return INF if bracket_losses_of_replaced_pair(mechanism)[0].infinity.lo > 0 else 0.0
         case m.ZCDP(rho, xi):  # a Gaussian and randomised response
             return (Range(c) * (Range(c) + 1) * rho + compute_binary_moment(Range(xi), c)).lo
         case m.BoundedRange(eta):  # randomised response
