@@ -76,7 +76,8 @@ def write_ours(number: Number, results: Results) -> str:
     if number.once:
         return f"{mean:{number.form}}"
     spread = "" if error is None else f" &plusmn; {error:{number.form}}"
-    return f"{mean:{number.form}}{spread} ({len(values)}{' folds' if of == 'folds' else ''})"
+    counted = f" fold{'s' * (len(values) > 1)}" if of == "folds" else ""
+    return f"{mean:{number.form}}{spread} ({len(values)}{counted})"
 
 
 def write_grid(grid: Grid, results: Results) -> Iterator[str]:
