@@ -33,7 +33,7 @@ accuracy chose nothing, with two exceptions that are older than this rule: the f
 the network for reviews, were chosen after a look at test parts ([networks](networks.md)).
 """
 COMPARED = """Where several of our rows stand beside a published one, the last of them that has a result is compared:
-our best arm after DPIS, and the network with settings chosen on held-out images after the first settings."""
+NoisyGD after DPIS, and the network with settings chosen on held-out images after the first settings."""
 
 
 class Results:
