@@ -362,8 +362,10 @@ def show(found: list[Cell], folder: Path) -> None:
     settings = {part: points for part in SWEEPS if (points := sweep_points(part, found))}
     if settings:
         draw(folder / "dp_agd_settings.png", settings, "value of the setting", "accuracy %")
+    panels = {name: lines for name, lines in panels.items() if any(len(at) > 1 for at, *_ in lines.values())}
     if panels:
-        draw(folder / "dp_agd_accuracy.png", panels, f"epsilon (delta = {DELTA:g})", "accuracy %", xscale="log")
+        x = f"epsilon (delta = {DELTA:g} unless named)"
+        draw(folder / "dp_agd_accuracy.png", panels, x, "accuracy %", xscale="log")
 
 
 if __name__ == "__main__":
