@@ -96,7 +96,8 @@ def draw(
         for i, (label, (at, values, errors)) in enumerate(lines.items()):
             places = [k + 0.1 * (i - 0.5 * len(lines)) for k in range(len(at))] if side_by_side else at
             marker = MARKERS[i % len(MARKERS)]
-            fmt = f"{marker}-" if joined and not side_by_side else marker
+            line = "--" if label.endswith("published") else "-"
+            fmt = f"{marker}{line}" if joined and not side_by_side else marker
             filled = None if joined or label.startswith("tightdp") else "none"  # peers have hollow markers
             axes.errorbar(places, values, errors, fmt=fmt, ms=5, mfc=filled, lw=0.8, label=label)
         axes.set(title=title, xlabel=x, ylabel=y, **scales)

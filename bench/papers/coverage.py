@@ -33,7 +33,7 @@ accuracy chose nothing, with two exceptions that are older than this rule: the f
 the network for reviews, were chosen after a look at test parts ([networks](networks.md)).
 """
 COMPARED = """Where several of our rows stand beside a published one, the last of them that has a result is compared:
-our best arm after DPIS, and the network with settings chosen on held-out images after the first settings."""
+NoisyGD after DPIS, and the network with settings chosen on held-out images after the first settings."""
 
 
 class Results:
@@ -76,7 +76,8 @@ def write_ours(number: Number, results: Results) -> str:
     if number.once:
         return f"{mean:{number.form}}"
     spread = "" if error is None else f" &plusmn; {error:{number.form}}"
-    return f"{mean:{number.form}}{spread} ({len(values)}{' folds' if of == 'folds' else ''})"
+    counted = f" fold{'s' * (len(values) > 1)}" if of == "folds" else ""
+    return f"{mean:{number.form}}{spread} ({len(values)}{counted})"
 
 
 def write_grid(grid: Grid, results: Results) -> Iterator[str]:

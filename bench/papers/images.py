@@ -2,9 +2,9 @@
 
 MNIST and Fashion-MNIST: the CNN of Papernot et al. (AAAI 2021) with tanh, by DP-SGD, AdaCliP and DPIS, or with ReLU by
 DP-SGD; and linear models on scattering features (Tramer and Boneh, ICLR 2021) by NoisyGD, DP-SGD and DPIS. IMDb: the
-sum of 16-dimensional embeddings of 1,000 hashed words and a linear layer, and a linear model on their counts; 4,000
-reviews train and 1,000 test. CIFAR-10 is taken from your own download, cifar-10-binary.tar.gz, where bench/data.py
-looks first.
+sum of 16-dimensional embeddings of 1,000 hashed words and a linear layer, with tanh between them or without, and a
+linear model on their counts; 4,000 reviews train and 1,000 test. CIFAR-10 is taken from your own download,
+cifar-10-binary.tar.gz, where bench/data.py looks first.
 
     python bench/papers/images.py [--parts accuracy] [--data mnist] [--arms DP-SGD ...] [--epsilons 1] [--seeds 5]
                                   [--minutes 60] [--table]
@@ -12,6 +12,7 @@ looks first.
     choice      candidate settings of the tanh network, trained on 50,000 training images with the noise and the number
                 of steps of epsilon 1 and an eighth of the batch, and scored on the other 10,000
     accuracy    the networks and the linear model on the test part
+    budget, multiplier      DPIS on scattering features at epsilon 1 with one setting varied, a_E or k
 
 delta = 1e-5. A cell is one data set, arm, epsilon and seed, and a line of bench/papers/images.jsonl. Means with 95%
 confidence intervals are printed as Markdown and drawn as networks.png.
@@ -23,7 +24,8 @@ chosen on Fashion-MNIST, and on IMDb the network alone, once (docs/algorithms/ne
 the settings that are best in "choice", on the mean of both data sets. That is not charged. On networks DPIS aims at
 half as many records a step as DP-SGD with the same probability for a record of the largest norm, and releases no share
 of norms. Accuracies are those of the mean of the last half of iterates, and of the arm "DP-SGD, chosen" those of the
-average of iterates.
+average of iterates. The arm "DP-SGD, decaying noise" is DP-SGD-Decay (Yu et al. 2019): from epoch to epoch the noise
+falls by the same factor, exp(-.01), the largest decay that the paper names. On images it has the chosen settings.
 
 Linear models have the library's defaults, which depend on public facts alone. DPIS has the batch and the epochs of
 DP-SGD there and releases its share of norms, as in the paper. Scattering features are functions of each image alone.
@@ -34,6 +36,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import sys
 import time
 from pathlib import Path
@@ -47,7 +50,7 @@ import numpy as np
 import torch
 from cells import Cell
 from contents import BEST, TABLE_3, split_label
-from dpis import half
+from dpis import SWEEPS, half
 from scattering import scattered
 from shared import Points, draw
 from torch import nn
@@ -69,12 +72,14 @@ RATE, NORM = 2.0, 0.1
 WORDS, LENGTH, WIDTH = 1000, 400, 16
 SHARE, REACH = 0.5, 2.0
 CIFAR = data.folders()[0] / "cifar-10-binary.tar.gz"
-CHOSEN, RELU = "DP-SGD, chosen", "DP-SGD, ReLU"
-NETWORKS = ("DP-SGD", "AdaCliP", "DPIS", CHOSEN, RELU)
+CHOSEN, RELU, TEMPERED, DECAYING = "DP-SGD, chosen", "DP-SGD, ReLU", "DP-SGD, tanh", "DP-SGD, decaying noise"
+NETWORKS = ("DP-SGD", "AdaCliP", "DPIS", CHOSEN, RELU, TEMPERED, DECAYING)
+IMPORTANT = "DPIS, linear"
 LINEAR = {
     "NoisyGD, linear": NoisyGD(),
     "DP-SGD, linear": DPSGD(1200, 20),
-    "DPIS, linear": DPIS(1200, 20, norm_share=None),
+    IMPORTANT: DPIS(1200, 20, norm_share=None),
+    "DPIS, linear, adaptive clipping": DPIS(1200, 20, norm_share=None, adapt=1.0),
 }
 """Algorithms of the linear model. Batches are a fiftieth of the images, as the library's default."""
 PIXELS = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
@@ -100,6 +105,8 @@ CANDIDATES = {
 }
 DECAY = 0.97
 """Weight of the average of iterates in the next average."""
+NOISE_DECAY = 0.01
+"""Logarithm of the noise of an epoch over that of the next one."""
 HELD_OUT, PROXY_BATCH, PROXY_STEPS = 10_000, 256, 440
 PUBLISHED = {name: {split_label(label)[0]: scores for label, scores, _ in rows} for name, rows in TABLE_3.items()}
 """Accuracy in % of Wei et al. (2022), table 3, at the same epsilons. TS: tempered sigmoids, as our tanh. HF: on
@@ -123,14 +130,14 @@ def cnn(name: str, activation: type[nn.Module] = nn.Tanh) -> nn.Module:
 class Reviews(nn.Module):
     """The sum of the embeddings of a review's words over the square root of their number, and a linear layer."""
 
-    def __init__(self) -> None:
+    def __init__(self, activation: type[nn.Module] = nn.Identity) -> None:
         super().__init__()
-        self.words, self.linear = nn.Embedding(WORDS + 1, WIDTH), nn.Linear(WIDTH, 2)
+        self.words, self.linear, self.activation = nn.Embedding(WORDS + 1, WIDTH), nn.Linear(WIDTH, 2), activation()
 
     def forward(self, words: Any) -> Any:
         there = (words > 0).unsqueeze(-1)
         total = (self.words(words) * there).sum(1)
-        return self.linear(total / there.sum(1).clamp(min=1).sqrt())
+        return self.linear(self.activation(total / there.sum(1).clamp(min=1).sqrt()))
 
 
 def records_of(name: str) -> tuple[TensorDataset, torch.Tensor, np.ndarray]:
@@ -162,37 +169,63 @@ def evaluate(task: Cell) -> Cell:
     torch.set_num_threads(1)
     set_max_threads(1)
     start = time.process_time()
-    found = choose(task) if "part" in task else linear(task) if task["arm"] in LINEAR else network(task)
+    found = linear(task) if task["arm"] in LINEAR else choose(task) if "part" in task else network(task)
     return {**found, "cpu_seconds": time.process_time() - start}
 
 
 def network(task: Cell) -> Cell:
     records, test, test_y = records_of(task["data"])
     torch.manual_seed(task["seed"])
-    model = Reviews() if task["data"] == "imdb" else cnn(task["data"], nn.ReLU if task["arm"] == RELU else nn.Tanh)
-    chosen = task["arm"] == CHOSEN
+    if task["data"] == "imdb":
+        model: nn.Module = Reviews(nn.Tanh if task["arm"] == TEMPERED else nn.Identity)
+    else:
+        model = cnn(task["data"], nn.ReLU if task["arm"] == RELU else nn.Tanh)
+    chosen = "candidate" in task
     if chosen:
         records, test = apply_settings(model, records, test, task["data"], CANDIDATES[task["candidate"]])
     important = task["arm"] == "DPIS"
     named = {"AdaCliP": AdaCliP(), "DPIS": DPIS(norm_share=SHARE, reach=REACH)}.get(task["arm"], "dp-sgd")
     share = SHARE if important else 1.0  # about the same steps, with the same probability
-    run = make_private(
-        model, torch.optim.SGD(model.parameters(), lr=task["rate"], momentum=0.9), records, algorithm=named,
-        epsilon=task["epsilon"], delta=DELTA, batch_size=task["batch"] * share, epochs=round(task["epochs"] * share),
-        max_norm=task["norm"], public_size=len(records), batches=Batches(1024), random_state=task["seed"],
-        arithmetic="exact" if task["arm"] == "AdaCliP" else task["arithmetic"],
-    )  # fmt: skip
-    assert run.privacy_.upper <= task["epsilon"]
+    stages = stages_of(task, len(records), round(task["epochs"] * share))
+    optimizer = torch.optim.SGD(model.parameters(), lr=task["rate"], momentum=0.9)
     half_mean, decayed = averages(model)
 
     def after(done: int, total: int) -> None:
         if chosen:
             decayed.update_parameters(model)
-        elif 2 * done > total:
+        elif 2 * (stage * total + done) > len(stages) * total:
             half_mean.update_parameters(model)
 
-    run.fit(loss, after)
-    return {"scores": accuracy(decayed if chosen else half_mean, test, test_y), "bound": run.privacy_.upper}
+    charged = dp.Composition()
+    for stage, asked in enumerate(stages):
+        run = make_private(
+            model, optimizer, records, algorithm=named, delta=DELTA, batch_size=task["batch"] * share,
+            max_norm=task["norm"], public_size=len(records), batches=Batches(1024),
+            random_state=task["seed"] * len(stages) + stage,
+            arithmetic="exact" if task["arm"] == "AdaCliP" else task["arithmetic"], **asked,
+        )  # fmt: skip
+        run.fit(loss, after)
+        charged += run.charged_
+    bound = charged.epsilon(DELTA).upper
+    assert bound <= task["epsilon"]
+    return {"scores": accuracy(decayed if chosen else half_mean, test, test_y), "bound": bound}
+
+
+def stages_of(task: Cell, records: int, epochs: int) -> list[dict[str, float]]:
+    """Returns what is asked of each of the runs that follow one another on a model.
+
+    There is one run, which meets epsilon, but where noise decays: then each epoch is a run with its own noise, and all
+    of them together meet epsilon."""
+    if "noise_decay" not in task:
+        return [{"epsilon": task["epsilon"], "epochs": epochs}]
+    q, factors = task["batch"] / records, [math.exp(-task["noise_decay"] * epoch) for epoch in range(epochs)]
+
+    def compose_epochs(noise: float) -> dp.Composition:
+        step = [dp.PoissonSampled(dp.Gaussian(noise * factor), q) for factor in factors]
+        return dp.Composition((mechanism, math.ceil(1 / q)) for mechanism in step)
+
+    noise = dp.calibrate(compose_epochs, epsilon=task["epsilon"], delta=DELTA)
+    return [{"noise_multiplier": noise * factor, "epochs": 1} for factor in factors]
 
 
 def averages(model: nn.Module) -> tuple[Any, Any]:
@@ -255,10 +288,16 @@ def choose(task: Cell) -> Cell:
 
 def linear(task: Cell) -> Cell:
     X, y, test_X, test_y = features_of(task["data"])
-    clf = LogisticRegression(LINEAR[task["arm"]], task["epsilon"], DELTA, public_size=len(y), random_state=task["seed"])
+    used = varied(task["part"], task["value"]) if "part" in task else LINEAR[task["arm"]]
+    clf = LogisticRegression(used, task["epsilon"], DELTA, public_size=len(y), random_state=task["seed"])
     clf.fit(X, y)
     assert clf.privacy_.upper <= task["epsilon"]
     return {"scores": 100 * clf.score(test_X, test_y), "bound": clf.privacy_.upper}
+
+
+def varied(part: str, value: float) -> DPIS:
+    """Returns DPIS on scattering features with one setting changed."""
+    return dataclasses.replace(LINEAR[IMPORTANT], **SWEEPS[part][value])  # type: ignore[arg-type]
 
 
 def task_of(name: str, arm: str, epsilon: float, seed: int) -> Cell:
@@ -268,9 +307,11 @@ def task_of(name: str, arm: str, epsilon: float, seed: int) -> Cell:
     arithmetic = "exact" if arm == "AdaCliP" or name == "imdb" else "float"  # gradients of reviews are short
     batch = REVIEW_BATCH if name == "imdb" else IMAGE_BATCH
     epochs = round(EPOCHS * max(epsilon, 1.0))
-    own = {"share": SHARE, "reach": REACH} if arm == "DPIS" else {}
-    if arm == CHOSEN:
+    own: Cell = {"share": SHARE, "reach": REACH} if arm == "DPIS" else {}
+    if arm in (CHOSEN, DECAYING) and name != "imdb":
         own = {"candidate": BEST, **dataclasses.asdict(CANDIDATES[BEST]), "decay": DECAY}
+    if arm == DECAYING:
+        own["noise_decay"] = NOISE_DECAY
     return {**plain, "arithmetic": arithmetic, "batch": batch, "rate": RATE, "norm": NORM, "epochs": epochs, **own}
 
 
@@ -305,23 +346,32 @@ def shown(scores: list[float]) -> str:
 
 
 def tasks(seeds: int = 5) -> list[Cell]:
-    """Returns all cells: the choice of settings, then seed after seed."""
+    """Returns all cells: the choice of settings, then accuracies, seed after seed, then settings of DPIS."""
     found: list[Cell] = [
         {"part": "choice", "data": name, "arm": candidate, "seed": seed}
         for seed in range(seeds) for name in PIXELS for candidate in CANDIDATES
     ]  # fmt: skip
     names = [*PUBLISHED, *(["cifar-10"] if CIFAR.is_file() else [])]
+    everywhere = ("DP-SGD", "AdaCliP", "DPIS", "NoisyGD, linear")
     for seed, epsilon, name, arm in itertools.product(range(seeds), EPSILONS, names, (*NETWORKS, *LINEAR)):
-        if arm not in (CHOSEN, RELU, "DP-SGD, linear", "DPIS, linear") or name in PIXELS:
+        own = arm in (TEMPERED, DECAYING) if name == "imdb" else arm != TEMPERED and name in PIXELS
+        if own or arm in everywhere:
             found.append(task_of(name, arm, epsilon, seed))
-    return found
+    return found + [
+        {"part": part, "data": name, "arm": IMPORTANT, "epsilon": 1.0, "value": value, "seed": seed,
+         "settings": repr(varied(part, value))}
+        for seed in range(seeds) for name in PIXELS for part in ("budget", "multiplier") for value in SWEEPS[part]
+        if varied(part, value) != LINEAR[IMPORTANT]  # that point is an accuracy
+    ]  # fmt: skip
 
 
 def show(found: list[Cell], folder: Path) -> None:
     """Prints the choice of settings and a table for each data set, and draws the tables."""
-    for cell in (c for c in found if "part" in c):
+    for cell in (c for c in found if c.get("part") == "choice"):
         scores = "  ".join(f"{name} {cell[name]:.2f}" for name in ("last", "half", "average"))
         print(f"held out, {cell['data']}, {cell['arm']}: {scores}")
+    for cell in (c for c in found if "value" in c):
+        print(f"{cell['part']} {cell['value']:g}, {cell['data']}: {cell['scores']:.2f}")
     scored = [c for c in found if "part" not in c]
     panels = {
         name: table(name, [c for c in scored if c["data"] == name]) for name in dict.fromkeys(c["data"] for c in scored)

@@ -90,6 +90,32 @@ def test_each_arm_of_images_runs(made_up_data, monkeypatch):
     for task in first_cells([task for task in images.tasks(1) if task["data"] == "mnist"], "part", "arm"):
         smallest = {"epochs": 2} if "batch" in task else {}
         assert images.evaluate({**task, **smallest})
+    words = np.random.default_rng(0).integers(0, images.WORDS + 1, (400, 5))
+    monkeypatch.setattr(data_sets, "reviews", lambda buckets, length: (words, words[:, 0] % 2, words[:50], np.ones(50)))
+    monkeypatch.setattr(images, "REVIEW_BATCH", 100)
+    for arm in (images.TEMPERED, images.DECAYING):
+        assert images.evaluate({**images.task_of("imdb", arm, 1.0, 0), "epochs": 2})
+
+
+def test_noise_that_decays_meets_epsilon_and_falls_by_one_factor():
+    import tightdp as dp
+
+    pytest.importorskip("torch")
+    images = pytest.importorskip("images")
+    task = {**images.task_of("imdb", images.DECAYING, 1.0, 0), "noise_decay": 0.5}
+    stages = images.stages_of(task, records=4000, epochs=3)
+    noises = [stage["noise_multiplier"] for stage in stages]
+    assert np.diff(np.log(noises)) == pytest.approx([-0.5, -0.5], rel=1e-12)
+    q = images.REVIEW_BATCH / 4000
+    run = dp.Composition((dp.PoissonSampled(dp.Gaussian(noise), q), math.ceil(1 / q)) for noise in noises)
+    assert run.epsilon(images.DELTA).upper == pytest.approx(1.0, rel=1e-6)
+
+
+def test_one_fold_of_five_is_the_first_of_all_of_them(made_up_data):
+    whole = dp_agd.accuracy_task("adult", "logistic", "NoisyGD", 0.8, 0)
+    one, five = dp_agd.evaluate({**whole, "folds": 1}), dp_agd.evaluate(whole)
+    assert one["scores"] == five["scores"][:1] and len(five["scores"]) == 5
+    assert dp_agd.accuracy_task("kddcup99", "svm", "NoisyGD", 0.8, 0)["folds"] == 1
 
 
 def test_each_figure_of_prv_has_a_cell_that_runs(monkeypatch):
