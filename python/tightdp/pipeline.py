@@ -269,12 +269,15 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             self._divide_pipeline_budget(target.epsilon, target.delta, private, last if learned else None)
         # ``known`` is the number of features that a step gets, or 0 if this number is not known before ``fit``.
         before, known = Composition(), n_features
-        for _, step in first:
+        for name, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
             if isinstance(step, PrivateTransformer) and known and step is not first[0][1]:
                 step._check_columns(known)  # ``fit`` checks the first step, which may name columns of the table
-            known = _count_features_after_pipeline_step(step, known)
+            if isinstance(step, PRIVATE):
+                known = _count_features_after_pipeline_step(step, known)
+            else:
+                known = _rehearse_pipeline_step(name, step, known, first_step=step is first[0][1])
         features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
@@ -406,6 +409,32 @@ def _count_features_after_pipeline_step(step: Any, given: int) -> int:
     if isinstance(step, DPPCA):
         return step.n_components
     return step._count_outputs(given) if isinstance(step, PrivateTransformer) else 0
+
+
+def _rehearse_pipeline_step(name: str, step: Any, given: int, *, first_step: bool) -> int:
+    """Returns how many features a transformer of scikit-learn makes of ``given`` ones, by transforming made-up rows.
+
+    So a step that cannot work is refused before anything is charged. The result is 0 if ``given`` is 0, which says that
+    the number of features is not known. It is also 0 if the first step fails, which may be made for a table of texts or
+    of named columns. Raises ValueError for a later step that fails, and for parameters that scikit-learn refuses.
+    """
+    trial = copy_unfitted_estimator(step)
+    try:
+        if hasattr(trial, "_validate_params"):
+            trial._validate_params()
+    except (TypeError, ValueError) as problem:
+        raise ValueError(f"steps must have good settings: {name!r} says: {problem}") from problem
+    if not given:
+        return 0
+    try:
+        made = np.shape(trial.fit_transform(np.full((2, given), 0.5)))
+    except Exception as problem:
+        if first_step:
+            return 0
+        raise ValueError(f"steps must transform tables of numbers: {name!r} raised {problem!r}") from problem
+    if len(made) != 2 or made[0] != 2:
+        raise ValueError(f"steps must return a row for each row: {name!r} made shape {made} of two rows")
+    return int(made[1])
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

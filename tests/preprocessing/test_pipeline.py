@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 from sklearn.preprocessing import StandardScaler as Public
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -309,3 +309,38 @@ def test_a_later_step_for_another_number_of_columns_is_refused_before_the_charge
         with pytest.raises(ValueError, match="must be"):
             ask()
     assert not ledger.history
+
+
+@pytest.mark.parametrize(
+    ("step", "width"),
+    [
+        (Normalizer(norm="l7"), 3),
+        (Normalizer(), 2),
+        (FunctionTransformer(lambda z: z[:, :2]), 3),
+        (FunctionTransformer(lambda z: 1 / 0), 3),
+        (FunctionTransformer(lambda z: z[0]), 3),
+    ],
+)
+def test_a_step_of_scikit_learn_that_cannot_work_is_refused_before_the_charge(step, width, tmp_path):
+    """It raised its error when the ledger had paid."""
+    ledger = dp.Ledger.create(tmp_path / "a.ledger", epsilon=20.0, delta=1e-2, dataset="a")
+    last = Ridge(bounds=(np.zeros(width), np.ones(width)), target_bounds=(0, 1))
+    steps = [("s", MinMaxScaler()), ("n", step), ("m", last)]
+    model = PrivatePipeline(steps, epsilon=2.0, delta=1e-5, ledger=ledger)
+    for ask in (lambda: model.charge_for(3), lambda: model.fit(np.ones((80, 3)), np.linspace(0, 1, 80))):
+        with pytest.raises(ValueError, match="must"):
+            ask()
+    assert not ledger.history
+
+
+def test_steps_of_scikit_learn_that_work_on_made_up_rows_are_taken(people):
+    steps = [
+        ("s", MinMaxScaler()),
+        ("f", FunctionTransformer(np.log1p)),
+        ("m", LogisticRegression(bounds=([0] * 2, [1] * 2))),
+    ]
+    assert PrivatePipeline(steps, 5.0, 1e-6).charge_for(2)
+    with pytest.raises(ValueError, match="bounds must be"):
+        PrivatePipeline(steps, 5.0, 1e-6).charge_for(3)
+    named = [("f", FunctionTransformer(lambda table: table["age"])), ("s", MinMaxScaler()), ("m", LogisticRegression())]
+    assert PrivatePipeline(named, 5.0, 1e-6).charge_for(2)  # a first step may be made for named columns

@@ -144,6 +144,14 @@ def test_another_model_and_another_ledger_are_told(trained, tmp_path, capsys):
     assert "is about sha256:" in lines[0] and "was not charged to this ledger" in lines[1]
 
 
+def test_a_statement_about_other_data_than_the_ledger_is_told(trained, tmp_path, capsys):
+    plain = json.loads((trained[0] / "people.model.json").read_text())["statement"]
+    for name, code in (("people of 2030", 0), ("another register", 2)):
+        (tmp_path / "s.json").write_text(json.dumps({**plain, "dataset": name}))
+        assert verify(tmp_path / "s.json", "--ledger", str(trained[0] / "l")) == code
+    assert "is the budget of 'people of 2030'" in capsys.readouterr().err
+
+
 def claiming(lower, upper):
     """The statement, as JSON, of another interval."""
     return replace(STATED, privacy=dp.Bound(lower, upper, STATED.privacy.engine)).to_dict()

@@ -227,6 +227,16 @@ def test_a_callback_that_is_a_class_must_tell_its_parameters(callback):
         LogisticRegression(NoisyGD(steps=2), classes=[0, 1], callback=good, public_size=N, **SETTINGS).fit(X, Y)
 
 
+def test_a_callback_that_is_a_coroutine_function_is_refused():
+    """It was called and never awaited, so that it did nothing."""
+
+    async def callback(done, total):
+        pass
+
+    with pytest.raises(TypeError, match="got a coroutine function"):
+        LogisticRegression(classes=[0, 1], callback=callback, **SETTINGS).charge_for(2)
+
+
 @pytest.mark.parametrize("callback", WRONG_CALLBACKS)
 @pytest.mark.parametrize("public_size", [None, N])
 def test_a_callback_of_other_arguments_is_refused_before_a_charge(callback, public_size):

@@ -221,11 +221,14 @@ def _verify_command_ledger_entry(file: Path, statement: Statement, ledger: Ledge
 
     Ledgers of older versions may have several entries for one identifier. Their charges add up.
 
-    Raises ValueError if the ledger has no such entry, has another charge for the release, or paid for other parameters.
+    Raises ValueError if the ledger has no such entry, has another charge for the release, paid for other parameters, or
+    is about other data.
     If the statement has no identifier of a release, its charge is compared with the entries that have no identifier.
     """
     if statement.ledger is None or ledger.identity not in statement.ledger:
         raise ValueError(f"{file}: was not charged to this ledger, {ledger.identity}")
+    if statement.dataset not in (None, ledger.dataset):
+        raise ValueError(f"{file}: is about {statement.dataset!r}, and the ledger is the budget of {ledger.dataset!r}")
     named = list_ledger_releases(ledger, statement.ledger)
     if not named and statement.ledger != name_ledger(ledger):
         raise ValueError(f"{file}: says that the ledger is {statement.ledger}, and it is {name_ledger(ledger)}")
