@@ -37,13 +37,13 @@ class PrivacyLoss(Mechanism):
     """A dominating pair given by the distribution of its privacy loss Y = log dP/dQ under P.
 
     P is the output's distribution with the record. Q is the distribution without the record, or with another record in
-    its place. ``relation`` names the neighbouring relation for which the pair dominates. Questions about
-    relations that do not follow from it are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth. ``probabilities`` are
-    P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is Q's mass where P has
-    none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and "remove" agree.
-    ``optimistic`` is for lower bounds. It is None, or (losses, probabilities, infinity) of a pair that the true pair
-    dominates. These losses are within ``loss_error`` of the truth too. With None, lower bounds come from the pair
-    itself.
+    its place. ``relation`` names the neighbouring relation for which the pair dominates. Questions about relations that
+    do not follow from it are refused. ``losses`` ascend strictly and are within ``loss_error`` of the truth.
+    ``probabilities`` are P's masses at the losses, ``infinity`` is P's mass where Q has none, and ``minus_infinity`` is
+    Q's mass where P has none. ``mirrored`` says that (Q, P) has the same privacy profile as (P, Q), so that "add" and
+    "remove" agree. ``optimistic`` is for lower bounds. It is None, or (losses, probabilities, infinity) of a pair that
+    the true pair dominates. These losses are within ``loss_error`` of the truth too. With None, lower bounds come from
+    the pair itself.
 
     These numbers stand for every pair of distributions that agrees with them, and bounds hold for all of these pairs.
     Such a pair may have any losses within ``loss_error`` of ``losses``, and the rest of Q may lie where P has no mass.
