@@ -302,6 +302,20 @@ def test_a_sum_that_is_lost_stays_charged(tmp_path, monkeypatch, algorithm, at):
     assert made(algorithm, checkpoint=tmp_path, after_failure=True).history_ == again.history_
 
 
+def test_a_run_takes_no_state_with_more_sums_than_it_has_charged():
+    """The state was ignored, and the run released the epoch's sum a second time."""
+    first, other = made(FIXED), made(FIXED)
+    for batch in first.loader:
+        first.step(cross_entropy, batch)
+    other.load_state_dict(first.state_dict())
+    first._account.spend_norm_sums_of_plan()
+    with pytest.raises(ValueError, match="ahead of a run"):
+        other.load_state_dict(first.state_dict())
+    fresh = made(FIXED)
+    fresh.load_state_dict(first.state_dict())
+    assert fresh.history_ == first.history_ and not fresh._account.adapts_norm_bound
+
+
 CHOSEN = {"share": 0.5, "noise": 1.0, "max_norm": 1.0}
 
 

@@ -33,8 +33,8 @@ KEEPS_NOTHING = "model and loss_fn must keep nothing from one record to the next
 
 PROJECTIONS, PROJECTED_COLUMNS, PROJECTED_ROWS = 16, 1 << 10, 1 << 6
 """Number of projections of a gradient, and the size of the matrices into which a gradient is cut for them. A projection
-is the sum over all rows of a row times a random weight. Lengths are off by some 20 %, where errors in a gradient exceed
-the tolerances above many times."""
+is the sum over all rows of a row times a random weight. Lengths are off by a few percent if an error is in many rows,
+and by a factor of up to about 3 if it is in one row. Errors in a gradient exceed the tolerances above many times."""
 
 Gradient = list[Any]
 """Gradient of one record, or projections of it, as a tensor for each parameter."""

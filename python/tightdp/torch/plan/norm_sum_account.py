@@ -153,11 +153,12 @@ class NormSumAccount(RunAccount):
     def take_up_state_of_plan(self, state: dict[str, Any], steps: int) -> None:
         """Charges the sums of norms and the steps of a saved run, and restores what the sums chose.
 
-        If this account already has charges, nothing changes. It then raises ValueError if the saved run has more steps.
+        If this account already has charges, nothing changes. It then raises ValueError if the saved run has more steps
+        or more sums: the sum that this account has not charged would be released a second time.
         """
         given = _check_epochs_of_norm_sums(state.get("epochs"), self.plan, steps)
         if self.epochs:
-            if steps > self.charged_steps:
+            if steps > self.charged_steps or sum(epoch["sums"] for epoch in given) > self.charged_sums:
                 raise ValueError("state must not be ahead of a run that took steps: load it into a new one")
             return
         for epoch in given:
