@@ -1,4 +1,4 @@
-"""Certified two-sided bounds for differential privacy, and private training charged for what it releases."""
+"""Certified two-sided bounds for differential privacy, and private training whose releases are all accounted for."""
 
 import typing as _typing
 
@@ -143,7 +143,7 @@ __all__ = [
     "rounded_gaussian",
 ]
 
-# Type checkers see the imports above instead of this function, so that they can report a name that does not exist.
+# Type checkers see the imports above instead of ``__getattr__``, so that they can report a name that does not exist.
 if not _typing.TYPE_CHECKING:
     _LATER = {
         name: module

@@ -1,5 +1,5 @@
 // Divides the work of a call of clipped_sum into tiles of columns, stripes of tiles, and chunks and blocks of rows. The
-// division depends on the shapes of the segments alone, except for the number of rows in a block. No result depends on
+// division depends on the shapes of the arrays alone, except for the number of rows in a block. No result depends on
 // this number.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace {
 // layer with one output, a piece has at most kRowStrip columns instead.
 constexpr std::int64_t kSumsHeld = 1 << 16, kStripColumns = 1 << 12, kStripOutputs = 32, kRowStrip = 1 << 14;
 // Size in bytes of the packed weights and inputs (product_way.hpp) of one chunk. A chunk is a range of records that are
-// packed and added together. This size is used only if there are running totals.
+// packed and added together. A product sum without running totals packs all records as one chunk.
 constexpr std::int64_t kPackedBytes = 1 << 25;
 
 // Calls body(worker, i) for i = 0, 1, ..., pieces - 1. Each thread takes the next piece when it is free.

@@ -15,7 +15,9 @@ namespace tightdp::grid {
 
 // One level of a plan. Each level has a lattice of its own. The distribution of the first level is composed of single
 // steps alone. The distribution of a later level is composed of four copies of the distribution of the level before,
-// and of some single steps.
+// and of some single steps. A part is a mechanism of the composition, with its count. Lattice points are counted from
+// an anchor, a loss that should be a lattice point (LossDistribution::anchor). The anchor of a composition is the sum
+// of the anchors of its steps.
 struct Level {
     double h;                   // spacing of the lattice
     std::size_t n;              // number of lattice points

@@ -50,7 +50,8 @@ Key cut_grid_level_key(const Key& key, std::size_t length);
 
 // The single steps that one level adds to the composition (Level::steps in grid_plan.hpp). A level also composes four
 // copies of the distribution of the level before, but LevelSteps does not include these copies. The store
-// (result_store.hpp) keeps results under keys. The object holds the words of a key that describe the steps.
+// (result_store.hpp) keeps results under keys, which are lists of 64-bit words. The object holds the words that
+// describe the steps.
 class LevelSteps {
   public:
     LevelSteps(const std::vector<Part>& parts, const Plan& plan, std::size_t number);

@@ -100,7 +100,7 @@ void add_ratio_pairs(const RatioSum& big, const RatioSum& small, double h, Index
     for (auto* x : {&q, &p, &v})
         for (double& one : *x) one *= factor;
     std::vector<Run> list = list_ratio_runs(h, least, most);
-    // The last run may have all k from some number on. Then its window has all cells that are far enough below I.
+    // If the run with o = 0 has no upper end, its window has all cells that are far enough below I.
     if (!list.empty() && list.back().o == 0 && list.back().to >= big.last_ratio_cell() - small.first) {
         const Index from = list.back().from;
         list.pop_back();

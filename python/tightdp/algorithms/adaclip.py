@@ -64,7 +64,7 @@ class AdaCliP:
         from ``spread`` and ``max_norm``, as for ``DPSGD``.
     average : share of the iterates, counted from the last, whose mean is returned; 0 returns the last iterate.
     max_norm : L2 bound on one record's gradient in the first step, if ``h1`` and ``h2`` are None. The first step then
-        clips as DP-SGD does. Used if ``h1``, ``h2`` or ``optimizer`` is None.
+        clips as DP-SGD does. ``max_norm`` also decides ``h1``, ``h2`` and the step length where these are not given.
     spread : as for ``DPSGD``.
 
     Guarantee: exactly the privacy of ``steps`` Poisson-subsampled Gaussians, add/remove one record. Centre and scale
@@ -162,9 +162,9 @@ class AdaCliP:
 def limit_adaclip_batch(batch_size: float, records: int, epochs: float) -> float:
     """Returns the expected batch size, within the range for which there is a plan.
 
-    The least batch size is the one with which ``epochs`` epochs take the largest number of steps of any run. A smaller
-    batch size is replaced by it. After this, a batch size of ``records`` or more is replaced by records - 1, or by 0.5
-    for a single record."""
+    A plan has at most 2,500,000 steps. A batch size with which ``epochs`` epochs would take more steps is replaced by
+    the one with which they take this number. After this, a batch size of ``records`` or more is replaced by one less
+    than ``records``, or by 0.5 for a single record."""
     batch_size = max(batch_size, records * compute_smallest_algorithm_batch_share(epochs))
     return batch_size if batch_size < records else max(records - 1, 0.5)
 

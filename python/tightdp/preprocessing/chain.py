@@ -50,7 +50,9 @@ class Chain(CompositeTransformer):
         return X
 
     def _prepare_input(self, X: Any) -> Any:
-        """Checks X as the first transformer would, and the others' declared lists, before anything is released."""
+        """Checks X as the first transformer would, before anything is released.
+
+        Lists with an entry for each column, which were given to the other transformers, are checked too."""
         values = count_records_to_preprocess(self._read_table(X, reset=True))
         first, *others = self._list_members()
         copy_unfitted_estimator(first)._prepare_input(values)

@@ -56,7 +56,7 @@ class StatementVerdict(NamedTuple):
     """Entries about which no file can show everything, and the thing that cannot be checked."""
 
     def place_under(self, name: str) -> StatementVerdict:
-        """Returns the verdict on a file that holds the statement of this verdict as its entry ``name``."""
+        """Returns this verdict with ``name`` before each entry, for a file that holds the statement under this name."""
         return StatementVerdict(*({f"{name}.{entry}": how for entry, how in part.items()} for part in self))
 
     def record_comparison(self, entry: str, how: str) -> None:

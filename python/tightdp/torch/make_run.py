@@ -101,8 +101,8 @@ def make_private(
         of this layer are added as products of integers. All other gradients are formed, which means that they are
         computed entry by entry. "products" supports linear layers, convolutions, embeddings, norm layers and modules
         that are made of these.
-        "exact" forms the gradient of each record by ``torch.func`` and adds integers. The code of the model runs once
-        for all records and sees no values.
+        "exact" forms the gradient of each record by ``torch.func`` and adds integers. The model's Python code runs once
+        for all records, and cannot branch on the values of tensors.
         "one-by-one" forms the gradient of one record after the other and adds integers. It supports any module, and
         assumes that the model keeps nothing between records.
         "float" computes norms from one backward pass without forming gradients, and adds floats. The account leaves the

@@ -4,7 +4,7 @@
 //
 // The type Words is a source of random bits with the methods draw_random_word(), for 64 uniform bits, and
 // draw_random_bit(). Int is an unsigned integer type that can hold 2 c k, where k is the number of rounds of
-// bernoulli_exp_small. k is random and has no upper limit, but more than k rounds have a probability of at most 1/k!.
+// bernoulli_exp_small. k is random and has no upper limit, but it exceeds j with a probability of at most 1/j!.
 // So Int needs only some spare bits.
 #pragma once
 

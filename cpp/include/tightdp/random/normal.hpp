@@ -2,8 +2,8 @@
 //
 // Let U and V be uniform on {0, ..., 2^64 - 1}, u = (U + 1/2)/2^64 and v = (V + 1/2)/2^64. The pair of normals is
 //     sqrt(-2 ln u) (cos 2 pi v, sin 2 pi v).
-// The largest absolute value is sqrt(2 * 65 ln 2) = 9.49. The radius sqrt(-2 ln u) is resolved as finely near 0 as
-// elsewhere. The functions for double and float approximate the same pair of real numbers. The relative error of each
+// The largest absolute value is sqrt(2 * 65 ln 2) = 9.49. Radii sqrt(-2 ln u) near 0 are as close to each other as
+// larger ones. The functions for double and float approximate the same pair of real numbers. The relative error of each
 // number is at most 4 ulp (measured: docs/theory/noise.md, section 2).
 //
 // The code uses only +, -, *, /, sqrt and integer operations, which are rounded in the same way everywhere. It must be

@@ -99,8 +99,8 @@ TIGHTDP_HD_STAGE Result invert_for_delta(const Curve& curve, const Plan& plan, d
     return r;
 }
 
-// Bounds delta at the epsilon `at`, or epsilon at the delta `at` if `by_delta`. Sets `epsilon` to `at` in the first
-// case, and to an estimate of the result in the second.
+// Bounds epsilon at the delta `at` if `by_delta`, and sets `epsilon` to an estimate of the result. Otherwise, bounds
+// delta at the epsilon `at`, and sets `epsilon` to `at`.
 template <class Curve>
 TIGHTDP_HD_STAGE Result solve_with_plan(Curve& curve, const Plan& plan, bool by_delta, double at, double& epsilon) {
     curve.compute_ordinates(plan);

@@ -43,7 +43,10 @@ class Fallback:
     def _find_fallback_engine_lower_end(
         self, parts: Parts, direction: Direction, ask: Callable[[Engine, Parts], Bound]
     ) -> float:
-        """Returns the largest lower end over all compositions that ``parts`` dominate and that an engine serves."""
+        """Returns the largest lower end over the compositions below ``parts`` that an engine serves.
+
+        The compositions are those of ``_list_parts_for_fallback_engine``.
+        """
         lowers = [0.0]
         for candidate in self._list_parts_for_fallback_engine(parts, direction):
             engine = self._find_engine_for_fallback(candidate, direction)
@@ -60,9 +63,9 @@ class Fallback:
         alone.
 
         A mechanism with its whole count is one of the compositions if an engine serves it. The mechanism with count 1
-        is another, unless the first engine serves the whole count. The first engine has the narrowest bounds, so count
-        1 could not improve on them. A mixture of Gaussians dominates some sampled Gaussians. Each of them, composed
-        with the plain Gaussians, takes the place of the mixture.
+        is listed as well, unless the first engine serves the whole count. The first engine has the narrowest bounds, so
+        count 1 could not improve on them. A mixture of Gaussians dominates some sampled Gaussians. Each of them,
+        composed with the plain Gaussians, takes the place of the mixture.
         """
         gaussians = tuple(part for part in parts if isinstance(part[0], Gaussian))
         others = [part for part in parts if not isinstance(part[0], Gaussian)][:_MOST_PARTS]

@@ -30,8 +30,9 @@ from .poisson_loader import Batch, RunLoader
 
 Share = tuple[Iterator[BatchPlaces | None], Iterator[tuple[Any, int]]]
 """The records of one process, in physical batches. A physical batch holds the records that go through the model
-together. For each physical batch, the first iterator has the records' places (rows), or None without padding. The
-second iterator yields parts. A part is collated records of one shape, and their number."""
+together. For each physical batch, the first iterator has the records' places, or None if the batch has no other
+places than those of records. The second iterator yields parts. A part is collated records of one shape, and their
+number."""
 NORM_STREAMS = 2**62
 """Number of the first stream of random numbers for noise on sums of norms. Each step has two streams with smaller
 numbers: one for drawing candidates, and one for the coins that decide which candidates take part."""

@@ -98,8 +98,8 @@ class ConvolutionFactors:
     def _compute_convolution_gradient_rows(self, x: Any, g: Any) -> Any:
         """Returns the gradients of some records.
 
-        Without groups, compiled code forms gradients in float32 on a CPU. Other gradients come from one convolution of
-        PyTorch that has a group for each record.
+        Compiled code forms the gradients of a convolution without groups whose arrays are float32 and on a CPU. Other
+        gradients come from one convolution of PyTorch that has a group for each record.
         """
         records, (outputs, *rest) = len(g), self.weight.shape
         if self.groups == 1 and factors.is_compiled_gradient_type(g):
@@ -130,7 +130,7 @@ def use_convolution(
     if x.ndim == axes + 3 and x.shape[1] != 1:
         raise Unsupported("a record must hold one image for a convolution, and this record holds several")
     batched = x.ndim == axes + 3
-    images = x.squeeze(1) if batched else x  # the gradient of x[:, 0] would be copied
+    images = x.squeeze(1) if batched else x  # unlike x[:, 0], whose gradient is copied
     settings = (
         repeat_for_convolution_axes(stride, axes),
         repeat_for_convolution_axes(padding, axes),

@@ -45,8 +45,8 @@ class Audit:
     at most 1 if the account is right. ``kept`` has the distance between two sums without the record, one computed
     before a sum with the record and one after that sum. This distance is 0 unless something of the record was kept. If
     a distance is too large, ``arose`` names the code that caused it: "dataset", "collate_fn", "model", "loss_fn", or
-    "model or loss_fn" if a copy of the model does not tell which. ``no_gradient`` says that the gradients of all
-    records were zero or not finite. All findings are as private as the records.
+    "model or loss_fn" if a trial with a copy of the model cannot tell which of the two. ``no_gradient`` says that the
+    gradients of all records were zero or not finite. All findings are as private as the records.
 
     ``arithmetic`` is the arithmetic of the run, which decides the tolerance for rounding errors.
     ``PrivateRun.audit`` makes the findings, and raises an error for a wrong argument.

@@ -150,7 +150,7 @@ def _compute_fixed_size_curve(replaced: Replaced, count: int, level: int) -> Fix
     if not (0 < reach <= _FURTHEST and 0 < far <= _FURTHEST):
         raise _UnknownError
     # Masses are multiplied by e^{tilt loss}, which keeps small deltas accurate. The first term is about the tilt of the
-    # saddle point. With a larger tilt than the second term, the mass outside the grid would be larger than ``delta``.
+    # saddle point. With a larger tilt than the second term, the tilted mass outside the grid would exceed ``delta``.
     # The third term keeps e^{tilt loss} a finite double.
     tilt = min(
         -math.log(_LEAST) / max(far - near, 1e-300), -math.log(_NOTHING) / max(reach - near, 1e-300), 300 / reach

@@ -2,11 +2,12 @@
 
 The bounds are proved in docs/theory/closed-forms.md section 5.
 
-A step whose sample holds the record reveals the record, so only the number of these steps, the participation count,
-matters. For each count the curve, which is delta as a function of epsilon, is the curve of that many Gaussians. Both
-ends of a bound are sums over the counts. If the record is removed, the two ends agree for noise multipliers up to about
-0.06. For so little noise, the other engines would need too many grid points and quadrature nodes. If the record is
-replaced in a sample of fixed size, the relative distance of the two ends is about the square of the noise multiplier.
+With so little noise, a step whose sample holds the record shows that it does. So the bounds depend only on the number
+of these steps, the participation count. For each count the curve, which is delta as a function of epsilon, is the curve
+of that many Gaussians. Both ends of a bound are sums over the counts. If the record is removed, the two ends agree for
+noise multipliers up to about 0.06. For so little noise, the other engines would need too many grid points and
+quadrature nodes. If the record is replaced in a sample of fixed size, the relative distance of the two ends is about
+the square of the noise multiplier.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ MOST_OVERLAP = 10.0
 number, the curves of many participation counts overlap, and each of these curves takes time."""
 SHARP_SIGMA, MOST_SHARP_OVERLAP = 0.055, 1000.0
 """If the noise multiplier is at most ``SHARP_SIGMA`` and samples are not of a fixed size, count * q * sigma^2 may be as
-large as ``MOST_SHARP_OVERLAP``. The bounds then need no slow sum over the curves of all participation counts.
+large as ``MOST_SHARP_OVERLAP``. For so little noise, the sums over the counts are quick to compute.
 
-Up to ``SHARP_SIGMA``, there may also be more than ``MOST_SPAN`` (``curves.py``) likely participation counts. In this
-case the upper bound uses the largest likely count alone, and the lower bound uses a count near the mean alone."""
+Up to ``SHARP_SIGMA``, the engine also serves runs with more than ``MOST_SPAN`` (``curves.py``) likely participation
+counts. In this case the upper bound uses the largest likely count alone, and the lower bound uses a count near the mean
+alone."""
 
 
 class CurveBounds(NamedTuple):

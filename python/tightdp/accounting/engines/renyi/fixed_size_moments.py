@@ -48,7 +48,8 @@ def bound_renyi_moment_of_draws(size: int, total: int, mu: Range, c: float) -> f
 def bound_renyi_moment_of_truncated_sample(mechanism: m.Mechanism, c: float, of: Moment) -> float:
     """Bounds K(c) of a truncated Poisson sample.
 
-    By joint convexity, the mean of the moments of a Poisson sample and a sample of fixed size is an upper bound.
+    A truncated sample is a mixture of a Poisson sample and a sample of fixed size. The mean of their e^{K(c)}, with the
+    mixture's weights, is an upper bound by joint convexity.
     """
     sample = mechanism.mechanism if isinstance(mechanism, (Replaced, Zeroed)) else mechanism
     assert isinstance(sample, m.TruncatedPoissonSampled)

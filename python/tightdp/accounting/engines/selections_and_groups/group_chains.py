@@ -24,8 +24,8 @@ from .lines import MOST, LinesOfInnerRun
 MARGIN = 1e-11
 """Relative margin, larger than the error of a chain of 1000 products and sums of positive numbers."""
 _LOOSE = 1e-4
-"""Largest relative distance of the lines from the curve, added up over all links. A bound changes as if
-epsilon were shifted by this distance."""
+"""Largest distance of the lines from the curve, relative to the curve's value and added up over all links. A bound is
+as loose as if epsilon were larger by this number."""
 _SAME = 1e-13
 """Relative difference below which two chains count as equally low."""
 _NARROW = 1e-9
