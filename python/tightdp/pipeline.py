@@ -269,6 +269,7 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
             self._divide_pipeline_budget(target.epsilon, target.delta, private, last if learned else None)
         # ``known`` is the number of features that a step gets, or 0 if this number is not known before ``fit``.
         before, known = Composition(), n_features
+        rows, are_sure = _make_up_pipeline_rows(n_features), False
         for name, step in first:
             if hasattr(step, "charge_for"):
                 before += step.charge_for(known) if known else step.charge_for()
@@ -276,8 +277,10 @@ class PrivatePipeline(NamedTransformers, BaseEstimator):
                 step._check_columns(known)  # ``fit`` checks the first step, which may name columns of the table
             if isinstance(step, PRIVATE):
                 known = _count_features_after_pipeline_step(step, known)
+                rows, are_sure = _make_up_pipeline_rows(known), True
             else:
-                known = _rehearse_pipeline_step(name, step, known, first_step=step is first[0][1])
+                rows = _rehearse_pipeline_step(name, step, rows, are_sure, for_last=step is first[-1][1])
+                known = 0 if rows is None else np.shape(rows)[1]
         features = known or count_features_for_preparation(last.bounds) or n_features
         if target.epsilon is None:
             return _PipelinePlan(steps, before, build_caps_for_gate_charge(last.charge_for(features, n_classes)))
@@ -411,12 +414,18 @@ def _count_features_after_pipeline_step(step: Any, given: int) -> int:
     return step._count_outputs(given) if isinstance(step, PrivateTransformer) else 0
 
 
-def _rehearse_pipeline_step(name: str, step: Any, given: int, *, first_step: bool) -> int:
-    """Returns how many features a transformer of scikit-learn makes of ``given`` ones, by transforming made-up rows.
+def _make_up_pipeline_rows(width: int) -> Any:
+    """Returns two rows of ``width`` numbers for ``_rehearse_pipeline_step``, or None if ``width`` is 0."""
+    return np.full((2, width), 0.5) if width else None
 
-    So a step that cannot work is refused before anything is charged. The result is 0 if ``given`` is 0, which says that
-    the number of features is not known. It is also 0 if the first step fails, which may be made for a table of texts or
-    of named columns. Raises ValueError for a later step that fails, and for parameters that scikit-learn refuses.
+
+def _rehearse_pipeline_step(name: str, step: Any, rows: Any, are_sure: bool, for_last: bool) -> Any:
+    """Returns what a transformer of scikit-learn makes of made-up rows.
+
+    So a step that cannot work is refused before anything is charged. ``rows`` is None if the number of features is not
+    known. Before the first private step it is not sure that a table has numbers and no names of columns, so a failure
+    then counts as not known. ``for_last`` says that the last step of the pipeline gets the result. Raises ValueError
+    for parameters that scikit-learn refuses, for a failure, and for a result that no later step takes.
     """
     trial = copy_unfitted_estimator(step)
     try:
@@ -424,17 +433,25 @@ def _rehearse_pipeline_step(name: str, step: Any, given: int, *, first_step: boo
             trial._validate_params()
     except (TypeError, ValueError) as problem:
         raise ValueError(f"steps must have good settings: {name!r} says: {problem}") from problem
-    if not given:
-        return 0
+    if rows is None:
+        return None
     try:
-        made = np.shape(trial.fit_transform(np.full((2, given), 0.5)))
+        made = trial.fit_transform(rows)
     except Exception as problem:
-        if first_step:
-            return 0
-        raise ValueError(f"steps must transform tables of numbers: {name!r} raised {problem!r}") from problem
-    if len(made) != 2 or made[0] != 2:
-        raise ValueError(f"steps must return a row for each row: {name!r} made shape {made} of two rows")
-    return int(made[1])
+        if not are_sure:
+            return None
+        raise ValueError(
+            f"steps must transform any rows, each by itself: on two made-up rows of 0.5, {name!r} raised {problem!r}"
+        ) from problem
+    shape = np.shape(made)
+    if len(shape) != 2 or shape[0] != 2 or not shape[1]:
+        raise ValueError(f"steps must return a row for each row: of two made-up rows {name!r} made shape {shape}")
+    if is_sparse_matrix(made) or np.ma.isMaskedArray(made):
+        raise ValueError(f"steps must return dense tables without masks: {name!r} made a {type(made).__name__}")
+    kind = np.asarray(made).dtype.kind
+    if kind not in ("biufO" if for_last else "biufOUST"):
+        raise ValueError(f"steps must return numbers: of two made-up rows {name!r} made {np.asarray(made).dtype}")
+    return made
 
 
 def _is_pipeline_step_stateless(step: Any) -> bool:

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 from sklearn.preprocessing import StandardScaler as Public
@@ -319,6 +320,12 @@ def test_a_later_step_for_another_number_of_columns_is_refused_before_the_charge
         (FunctionTransformer(lambda z: z[:, :2]), 3),
         (FunctionTransformer(lambda z: 1 / 0), 3),
         (FunctionTransformer(lambda z: z[0]), 3),
+        (FunctionTransformer(lambda z: z[:, :0]), 3),
+        (FunctionTransformer(scipy.sparse.csr_array), 3),
+        (FunctionTransformer(lambda z: 1j * z), 3),
+        (FunctionTransformer(lambda z: z.astype(str)), 3),
+        (FunctionTransformer(lambda z: np.ma.masked_less(z, 0)), 3),
+        (FunctionTransformer(lambda z: z.astype("datetime64[s]")), 3),
     ],
 )
 def test_a_step_of_scikit_learn_that_cannot_work_is_refused_before_the_charge(step, width, tmp_path):
@@ -344,3 +351,11 @@ def test_steps_of_scikit_learn_that_work_on_made_up_rows_are_taken(people):
         PrivatePipeline(steps, 5.0, 1e-6).charge_for(3)
     named = [("f", FunctionTransformer(lambda table: table["age"])), ("s", MinMaxScaler()), ("m", LogisticRegression())]
     assert PrivatePipeline(named, 5.0, 1e-6).charge_for(2)  # a first step may be made for named columns
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.nan_to_num(people), columns=["age", "income"])
+    framed = Normalizer().set_output(transform="pandas")
+    for before in ([], [("m", MinMaxScaler())]):
+        chosen = FunctionTransformer(lambda table: table.iloc[:, :1])
+        steps = [*before, ("n", framed), ("f", chosen), ("s", MinMaxScaler()), ("l", LogisticRegression())]
+        made = PrivatePipeline(steps, 5.0, 1e-6, random_state=0).fit(frame, people[:, 0] > 50)
+        assert made.predict(frame).shape == (len(frame),)

@@ -169,7 +169,7 @@ def check_function_argument(name: str, value: Any, parameters: str, optional: bo
     accepted = f"{name} must be a function of ({parameters}){' or None' if optional else ''}"
     if not callable(value):
         raise TypeError(f"{accepted}, got {describe_argument(value)}")
-    if inspect.iscoroutinefunction(value):
+    if any(map(inspect.iscoroutinefunction, (value, value.__call__))):
         raise TypeError(f"{accepted}, got a coroutine function, which does nothing when it is called")
     try:
         found = inspect.signature(value)
