@@ -54,7 +54,7 @@ def test_a_linear_model_agrees_with_gradients_that_are_formed(blobs):
     for model in (linear, CallableModel(linear.size, rows)):
 
         class Fixed(LogisticRegression):
-            def _build_estimator_model(self, features, classes, model=model):
+            def _build_estimator_model(self, features, classes=2, model=model):
                 return model
 
         fits.append(
