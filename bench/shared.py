@@ -72,7 +72,7 @@ def interleaved(
     return [statistics.median(t) for t in times]
 
 
-MARKERS = "osD^v<>PX*"
+MARKERS = "osD^v<>PX*hp"
 """Markers of lines and scatters, in order, so that they can be told apart without colour."""
 Points = tuple[Sequence[Any], Sequence[float], Sequence[float] | None]
 """Arguments, values and errors of the values. Arguments are numbers, or names that are placed side by side."""
